@@ -1,0 +1,46 @@
+# Everything a run needs is a variable with a default; `make verify NEMESIS=pause SEED=7` sets two of them.
+NEMESIS   ?= pause
+BACKEND   ?= pg
+WORKLOAD  ?= payout
+DURATION  ?= 30s
+EXECUTORS ?= 6
+SEED      ?=
+FENCING   ?= on
+FLAGS     ?=
+
+# A negative control runs each of these; FENCING=rail-off, say, runs that one alone.
+CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
+
+GO        ?= go
+run_flags  = --nemesis $(NEMESIS) --backend $(BACKEND) --workload $(WORKLOAD) --duration $(DURATION) \
+             --executors $(EXECUTORS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
+
+.PHONY: verify negative-control build test lint bundle clean help
+
+help: ## print the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+verify: build ## run the system, break it, judge it; the report is runs/latest/report.html
+	bin/fenceproof verify $(run_flags) --fencing $(FENCING)
+
+negative-control: build ## switch the fences off and assert that exactly the right invariants fall
+	@for f in $(CONTROLS); do bin/fenceproof verify $(run_flags) --fencing $$f --control || exit; done
+
+build: ## build the suite and the services into bin/
+	@mkdir -p bin
+	$(GO) build -o bin/ ./checker/cmd/... ./system/cmd/...
+
+test: build lint ## every test, with a short pause run and a short negative control on real processes
+	$(GO) test ./...
+
+lint: ## gofmt, vet and staticcheck
+	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+bundle: ## rebuild the report's page after a change of its sources
+	$(GO) run ./reports/bundle
+
+clean: build ## remove old runs and built binaries
+	bin/fenceproof clean
+	rm -rf bin

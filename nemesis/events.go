@@ -1,0 +1,118 @@
+package nemesis
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/nemesis/plan"
+)
+
+// trigger is the answered call that began a step.
+type trigger struct {
+	proc   contract.Process
+	payout string
+	token  int64
+}
+
+// triggers tells whether ev, the delivery of an answer, is the event on. The state that a claim found stands in its
+// answer, which only the answered stage carries; l remembers it until then.
+func triggers(on plan.Event, l *listeners, ev *history.Event) bool {
+	if ev.W != history.Wiretap || ev.Stage != history.Delivered || ev.Type != contract.OK || ev.Status != 200 {
+		return false
+	}
+	switch on {
+	case plan.ClaimOK:
+		return ev.Op == contract.OpClaim && l.claimed[ev.Call] == contract.Claimed
+	case plan.SubmittedOK:
+		return ev.Op == contract.OpSubmitted
+	case plan.SubmitOK:
+		return ev.Op == contract.OpSubmit
+	case plan.OutcomeOK:
+		return ev.Op == contract.OpOutcome && ev.Outcome == contract.OutcomeAcked
+	}
+	return false
+}
+
+// ends tells whether ev says that a fence point accepted a token above the trigger's for the same payout.
+func ends(until plan.Event, t trigger, ev *history.Event) bool {
+	if ev.W != history.Wiretap || ev.Stage != history.Answered || ev.Payout != t.payout || ev.Token <= t.token {
+		return false
+	}
+	switch until {
+	case plan.SuccessorClaimed:
+		return ev.Op == contract.OpClaim && ev.Type == contract.OK
+	case plan.SuccessorPosted:
+		return ev.Op == contract.OpPost && ev.Type == contract.OK
+	case plan.SuccessorAtRail:
+		// Every outcome but FENCED raised the mark, a lost one included: the mark is raised before anything is forwarded.
+		return ev.Op == contract.OpSubmit && ev.Type != contract.Fail && ev.Outcome != contract.OutcomeFenced
+	}
+	return false
+}
+
+// listeners hands each event to whoever waits for one of its kind.
+type listeners struct {
+	mu      sync.Mutex
+	waiting []*listener // in the order in which they began to wait
+	// claimed holds the state that an answered claim reported, until the answer was delivered or lost.
+	claimed map[int64]contract.State
+}
+
+type listener struct {
+	heard chan struct{} // closed when match said yes
+	match func(*history.Event) bool
+	all   *listeners
+}
+
+func newListeners() *listeners {
+	return &listeners{claimed: map[int64]contract.State{}}
+}
+
+// listen waits for the first event that match accepts. match runs under the listeners' lock, in order of events.
+func (l *listeners) listen(match func(*history.Event) bool) *listener {
+	w := &listener{heard: make(chan struct{}), match: match, all: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, w)
+	return w
+}
+
+func (w *listener) close() {
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	w.all.drop(w)
+}
+
+func (l *listeners) drop(w *listener) {
+	if i := slices.Index(l.waiting, w); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+}
+
+func (l *listeners) observe(ev *history.Event) {
+	if ev.W != history.Wiretap {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ev.Op == contract.OpClaim && ev.Stage == history.Answered && ev.Status == 200 {
+		var answer struct {
+			State contract.State `json:"state"`
+		}
+		if json.Unmarshal([]byte(ev.Res), &answer) == nil {
+			l.claimed[ev.Call] = answer.State
+		}
+	}
+	for _, w := range slices.Clone(l.waiting) {
+		if w.match(ev) {
+			l.drop(w)
+			close(w.heard)
+		}
+	}
+	if ev.Stage == history.Delivered || ev.Stage == history.Lost {
+		delete(l.claimed, ev.Call)
+	}
+}

@@ -1,0 +1,255 @@
+// Package plan says what a nemesis will do, before it does it: a list of steps that can be printed, kept and replayed.
+// One seed makes one plan. A plan is a pure value; nothing here knows processes or clocks.
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"fenceproof/checker/contract"
+)
+
+// Schema is the version of the plan file.
+const Schema = 1
+
+// Plan is everything that a run needs to be run again: the load and the faults. Flags may override the load.
+type Plan struct {
+	Schema    int     `json:"schema"`
+	Workload  string  `json:"workload"`
+	Backend   string  `json:"backend"`
+	Nemesis   string  `json:"nemesis"`
+	Seed      uint64  `json:"seed"`
+	Executors int     `json:"executors"`
+	Accounts  int     `json:"accounts"`
+	Rate      float64 `json:"rate"` // payouts per second offered
+	// Payouts, where not 0, ends the drive after as many payouts were offered and finished.
+	Payouts int      `json:"payouts,omitempty"`
+	Drive   Duration `json:"drive"`
+	// Prepare is EXECUTOR_PREPARE: the gap between an executor's last check and its write, in which a stop must land.
+	Prepare Duration `json:"prepare"`
+	// Together is how many faults of the plan may be active at once.
+	Together int    `json:"together"`
+	Steps    []Step `json:"steps"`
+}
+
+// Step is one fault: when it begins, on what, and when it ends.
+type Step struct {
+	Fault  Fault  `json:"fault"`
+	Target Target `json:"target"`
+	// At is the earliest time of the step, from the beginning of the drive.
+	At Duration `json:"at,omitempty"`
+	// On, where given, is the event that triggers the step: the first one after At. Then Delay passes.
+	On    Event    `json:"on,omitempty"`
+	Delay Duration `json:"delay,omitempty"`
+	// Until, where given, is the event that ends the step. The step never lasts longer than For.
+	Until Event    `json:"until,omitempty"`
+	For   Duration `json:"for"`
+}
+
+// Fault names what a step does.
+type Fault string
+
+// Pause stops a process with SIGSTOP and lets it go on with SIGCONT.
+const Pause Fault = "pause"
+
+// Faults lists all faults.
+func Faults() []Fault { return []Fault{Pause} }
+
+// Target says whom a step hits: a process by name, or Holder.
+type Target string
+
+// Holder is the executor whose answer triggered the step: it holds the lock of the payout's account at that instant.
+const Holder Target = "holder"
+
+// Event names something that happens in a run, as plans write it.
+type Event string
+
+// Events that trigger a step: the answer, of status 200, reached the executor. ClaimOK means a claim that found the
+// payout PENDING or CLAIMED, so that the executor's next write is P6; SubmitOK and OutcomeOK mean ACKED.
+const (
+	ClaimOK     Event = "claim.ok"
+	SubmittedOK Event = "submitted.ok"
+	SubmitOK    Event = "submit.ok"
+	OutcomeOK   Event = "outcome.ok"
+)
+
+// Events that end a step: a fence point accepted a higher token for the payout of the trigger.
+const (
+	SuccessorClaimed Event = "successor.claimed" // payment-resource, by a claim
+	SuccessorAtRail  Event = "successor.at_rail" // rail-proxy
+	SuccessorPosted  Event = "successor.posted"  // payment-resource, by a post
+)
+
+// Triggers lists the events that may stand in On, Ends those that may stand in Until.
+func Triggers() []Event { return []Event{ClaimOK, SubmittedOK, SubmitOK, OutcomeOK} }
+
+// Ends lists the events that may stand in Until.
+func Ends() []Event { return []Event{SuccessorClaimed, SuccessorAtRail, SuccessorPosted} }
+
+// NextFence is the event that says that a higher token was accepted at the fence point that an executor's next write
+// after trigger goes to: from then on the write is stale there.
+func NextFence(trigger Event) Event {
+	switch trigger {
+	case SubmittedOK:
+		return SuccessorAtRail
+	case OutcomeOK:
+		return SuccessorPosted
+	default:
+		return SuccessorClaimed
+	}
+}
+
+// Duration is a time.Duration that JSON writes as Go does: "250ms".
+type Duration time.Duration
+
+// MarshalText writes d as time.Duration prints it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads "250ms", "1.5s".
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%q is no duration; write it like 250ms or 1.5s", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// Write prints p as a plan file.
+func (p Plan) Write() ([]byte, error) {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the plan: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// Read reads and validates the plan file at path.
+func Read(path string) (Plan, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Plan{}, fmt.Errorf("read the plan: %w", err)
+	}
+	p, err := Parse(b)
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// Parse reads and validates a plan. Unknown fields, events, targets and faults are refused with the nearest right one.
+func Parse(b []byte) (Plan, error) {
+	var p Plan
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return Plan{}, fmt.Errorf("not a plan: %w", err)
+	}
+	if d.More() {
+		return Plan{}, errors.New("not a plan: something follows the JSON object")
+	}
+	return p, p.Validate()
+}
+
+// Validate says what is wrong with p, all of it.
+func (p Plan) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if p.Schema != Schema {
+		bad("schema is %d; this version reads %d", p.Schema, Schema)
+	}
+	if p.Executors < 1 || p.Executors > MaxExecutors {
+		bad("executors is %d; 1 to %d", p.Executors, MaxExecutors)
+	}
+	if p.Accounts < 1 || p.Accounts > MaxAccounts {
+		bad("accounts is %d; 1 to %d", p.Accounts, MaxAccounts)
+	}
+	if !(p.Rate > 0 && p.Rate <= MaxRate) {
+		bad("rate is %v payouts per second; more than 0, at most %d", p.Rate, MaxRate)
+	}
+	if p.Payouts < 0 {
+		bad("payouts is %d; 0 for no limit, or more", p.Payouts)
+	}
+	if p.Drive <= 0 || time.Duration(p.Drive) > MaxDrive {
+		bad("drive is %s; more than 0, at most %s", p.Drive, MaxDrive)
+	}
+	if p.Prepare < 0 {
+		bad("prepare is %s; it cannot be negative", p.Prepare)
+	}
+	if len(p.Steps) > 0 && (p.Together < 1 || p.Together >= p.Executors) {
+		bad("together is %d; at least 1, and fewer than the %d executors, or nobody is left to take over", p.Together, p.Executors)
+	}
+	for i, s := range p.Steps {
+		if err := s.validate(p); err != nil {
+			bad("step %d: %w", i+1, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Limits of a plan.
+const (
+	MaxExecutors = 64
+	MaxAccounts  = 10_000
+	MaxRate      = 10_000
+	MaxDrive     = time.Hour
+)
+
+func (s Step) validate(p Plan) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if err := known("fault", s.Fault, Faults()); err != nil {
+		errs = append(errs, err)
+	}
+	if s.On != "" {
+		if err := known("event on", s.On, Triggers()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if s.Until != "" {
+		if err := known("event until", s.Until, Ends()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := known("target", s.Target, p.targets()); err != nil {
+		errs = append(errs, err)
+	}
+	if s.On == "" && (s.Target == Holder || s.Until != "" || s.Delay != 0) {
+		bad("a step without \"on\" needs a process as target and knows neither \"until\" nor \"delay\"")
+	}
+	if s.On == OutcomeOK || s.On == ClaimOK || s.On == SubmittedOK || s.On == SubmitOK {
+		if p.Prepare < 2*s.Delay {
+			bad("delay %s does not fall between the executor's last check and its write: it must be at most half of prepare (%s)", s.Delay, p.Prepare)
+		}
+	}
+	if s.For <= 0 || s.At < 0 || s.Delay < 0 {
+		bad("\"for\" must be positive, \"at\" and \"delay\" not negative")
+	}
+	if s.At+s.For > p.Drive {
+		bad("it may last until %s, after the drive has ended (%s)", s.At+s.For, p.Drive)
+	}
+	return errors.Join(errs...)
+}
+
+func (p Plan) targets() []Target {
+	all := []Target{Holder}
+	for n := 1; n <= min(p.Executors, MaxExecutors); n++ {
+		all = append(all, Target(contract.Executor(n)))
+	}
+	return all
+}
+
+func known[S ~string](what string, s S, names []S) error {
+	for _, n := range names {
+		if n == s {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %q is not known; did you mean %q?", what, s, contract.Nearest(string(s), names))
+}

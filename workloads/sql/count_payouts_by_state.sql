@@ -1,0 +1,1 @@
+SELECT state, count(*) FROM payout GROUP BY state

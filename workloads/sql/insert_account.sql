@@ -1,0 +1,1 @@
+INSERT INTO account (account_id, currency, balance_minor) VALUES ($1, $2, $3)
