@@ -1,0 +1,154 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// suffixes of a history's files, in the order in which they are looked for.
+var suffixes = []string{".ndjson", ".ndjson.zst", ".ndjson.gz"}
+
+// Reader reads the history in a folder as one stream, merged in order of I. Its memory is bounded by the longest line,
+// not by the length of the history. A Reader serves one goroutine.
+type Reader struct {
+	header Header
+	files  []*source
+	gaps   map[Witness]string
+	last   int64 // I and T of the event returned last
+	lastT  int64
+	err    error
+}
+
+// Open opens the history in dir: the file of every witness that the headers promise, and of every other that is there.
+// It refuses a folder without any history, files of different runs, and files of a later version of the format.
+func Open(dir string) (*Reader, error) {
+	r := &Reader{gaps: map[Witness]string{}}
+	paths, err := find(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range slices.Sorted(maps.Keys(paths)) {
+		if err := r.add(w, paths[w]); err != nil {
+			_ = r.Close()
+			return nil, err
+		}
+	}
+	if len(r.files) == 0 {
+		return nil, fmt.Errorf("open the history in %s: no file there has a header; a history is a folder of <witness>.ndjson files", dir)
+	}
+	for _, w := range r.header.expected() {
+		if _, ok := paths[w]; !ok {
+			r.gaps[w] = "the file is missing"
+		}
+	}
+	return r, nil
+}
+
+// find lists the files of the history in dir by witness.
+func find(dir string) (map[Witness]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
+	paths := map[Witness]string{}
+	for _, suffix := range suffixes {
+		for _, e := range entries {
+			name, ok := strings.CutSuffix(e.Name(), suffix)
+			if !ok || e.IsDir() || name == "" {
+				continue
+			}
+			path := filepath.Join(dir, e.Name())
+			if other, twice := paths[Witness(name)]; twice {
+				return nil, fmt.Errorf("open the history in %s: %s and %s are the same witness's; remove one of them", dir, filepath.Base(other), e.Name())
+			}
+			paths[Witness(name)] = path
+		}
+	}
+	return paths, nil
+}
+
+func (r *Reader) add(w Witness, path string) error {
+	f, h, err := openSource(w, path)
+	if errors.Is(err, errNoHeader) {
+		r.gaps[w] = "the file ends before its header does"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.files = append(r.files, f)
+	if len(r.files) == 1 {
+		r.header = h
+		return nil
+	}
+	if h.RunID != r.header.RunID {
+		return fmt.Errorf("open the history: %s is of run %q, %s of run %q; a folder holds one run", path, h.RunID, r.files[0].path, r.header.RunID)
+	}
+	return nil
+}
+
+// Header is what the files' headers say about the run. Its Witness is that of the first file.
+func (r *Reader) Header() Header { return r.header }
+
+// Next reads the next event in order of I into e. At the end it returns io.EOF; any other error names file and line, and
+// stays.
+func (r *Reader) Next(e *Event) error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.err = r.next(e); r.err == io.EOF {
+		for _, f := range r.files {
+			if f.gap != "" {
+				r.gaps[f.witness] = f.gap
+			}
+		}
+	}
+	return r.err
+}
+
+func (r *Reader) next(e *Event) error {
+	var first *source
+	for _, f := range r.files {
+		if err := f.fill(); err != nil {
+			return err
+		}
+		if f.full && (first == nil || f.head.I < first.head.I) {
+			first = f
+		}
+	}
+	if first == nil {
+		return io.EOF
+	}
+	first.full = false
+	*e = first.head
+	if e.I == r.last {
+		return first.errorf("event %d is in another file, too", e.I)
+	}
+	if e.T < r.lastT {
+		return first.errorf("event %d was recorded before the event it follows (t %d after %d)", e.I, e.T, r.lastT)
+	}
+	r.last, r.lastT = e.I, e.T
+	return nil
+}
+
+// Gaps says, after Next returned io.EOF, which witnesses' evidence is not complete and why: a file that is missing, has
+// no trailer, or ends in the middle of a line. What such a witness covers cannot pass. It is never nil.
+func (r *Reader) Gaps() map[Witness]string { return maps.Clone(r.gaps) }
+
+// Close closes the files. It is needed wherever Open succeeded.
+func (r *Reader) Close() error {
+	var errs []error
+	for _, f := range r.files {
+		errs = append(errs, f.close())
+	}
+	if r.err == nil {
+		r.err = errors.New("read the history: the reader is closed")
+	}
+	return errors.Join(errs...)
+}
