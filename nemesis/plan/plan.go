@@ -164,6 +164,11 @@ func (p Plan) Validate() error {
 	if p.Schema != Schema {
 		bad("schema is %d; this version reads %d", p.Schema, Schema)
 	}
+	for _, err := range []error{known("workload", p.Workload, Workloads()), known("backend", p.Backend, Backends()), known("nemesis", p.Nemesis, Names())} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if p.Executors < 1 || p.Executors > MaxExecutors {
 		bad("executors is %d; 1 to %d", p.Executors, MaxExecutors)
 	}
@@ -192,6 +197,12 @@ func (p Plan) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Workloads and Backends list what a plan may name.
+func Workloads() []string { return []string{"payout"} }
+
+// Backends lists the lock backends.
+func Backends() []string { return []string{"pg"} }
 
 // Limits of a plan.
 const (

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+
+	"fenceproof/checker/run"
+
+	"github.com/spf13/cobra"
+)
+
+func recheckCommand() *cobra.Command {
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "recheck RUN",
+		Short: "Judge a recorded run again, from its files alone",
+		Long: `Recheck reads the history in the run's folder (runs/latest, or any folder with a history/ of the documented format),
+judges it, and prints the verdict. It changes nothing. The exit status is the verdict's.`,
+		Args: oneArg("the run's folder, for example runs/latest"),
+		RunE: func(c *cobra.Command, args []string) error {
+			v, err := run.Recheck(args[0])
+			if err != nil {
+				return &exitError{exitHarness, err}
+			}
+			if err := run.Print(c.OutOrStdout(), v, quiet); err != nil {
+				return &exitError{exitHarness, err}
+			}
+			if v.Exit != 0 {
+				return &exitError{status: v.Exit}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the verdict only")
+	return c
+}
+
+func cleanCommand() *cobra.Command {
+	var runs string
+	var keep int
+	c := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove old runs",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if keep < 0 {
+				return usage("--keep is %d; 0 removes every run", keep)
+			}
+			n, err := run.Clean(runs, keep)
+			if err != nil {
+				return &exitError{exitHarness, err}
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d runs from %s\n", n, runs)
+			return err
+		},
+	}
+	c.Flags().StringVar(&runs, "runs", "runs", "folder of all runs")
+	c.Flags().IntVar(&keep, "keep", 0, "how many of the newest runs to keep")
+	return c
+}
+
+func oneArg(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage("%s takes one argument: %s", c.CommandPath(), what)
+		}
+		return nil
+	}
+}

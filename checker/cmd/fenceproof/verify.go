@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"fenceproof/checker/run"
+	"fenceproof/checker/verdict"
+	"fenceproof/nemesis/plan"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// verifyFlags are the flags of verify as they were given.
+type verifyFlags struct {
+	workload, backend, nemesis string
+	fencing                    run.Fencing
+	duration, prepare          time.Duration
+	executors, accounts        int
+	rate                       float64
+	payouts                    int
+	seed                       uint64
+	expect                     string
+	control, planOnly          bool
+	planFile                   string
+	runs                       string
+	keep, quiet                bool
+}
+
+func verifyCommand() *cobra.Command {
+	var f verifyFlags
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Run the system, break it, judge it, write the report",
+		Example: `  fenceproof verify --nemesis pause
+  fenceproof verify --nemesis pause --fencing rail-off --control
+  fenceproof verify --nemesis pause --seed 7 --plan-only > plan.json
+  fenceproof verify --plan plan.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return verify(c, f) },
+	}
+	fs := c.Flags()
+	fs.SortFlags = false
+	choiceVar(fs, &f.nemesis, "nemesis", string(plan.Pause), plan.Names(), "what breaks the system")
+	choiceVar(fs, &f.workload, "workload", "payout", plan.Workloads(), "what drives it")
+	choiceVar(fs, &f.backend, "backend", "pg", plan.Backends(), "lock backend")
+	choiceVar(fs, &f.fencing, "fencing", run.FencingOn, run.Fencings(), "which fence points refuse stale tokens")
+	fs.DurationVar(&f.duration, "duration", run.DefaultDrive, "how long to drive and break")
+	fs.IntVar(&f.executors, "executors", run.DefaultExecutors, "payout executors")
+	fs.IntVar(&f.accounts, "accounts", run.DefaultAccounts, "accounts that payouts are drawn from")
+	fs.Float64Var(&f.rate, "rate", run.DefaultRate, "payouts per second offered")
+	fs.IntVar(&f.payouts, "payouts", 0, "offer at most this many payouts (0: no limit)")
+	fs.DurationVar(&f.prepare, "prepare", run.Prepare, "work of an executor between its last check and its write")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of load and faults (default: drawn, and printed)")
+	fs.StringVar(&f.planFile, "plan", "", "replay the plan in this file; flags given beside it override its load")
+	fs.BoolVar(&f.planOnly, "plan-only", false, "print the plan and do nothing")
+	fs.BoolVar(&f.control, "control", false, "negative control: succeed only if exactly what --fencing must break is violated")
+	fs.StringVar(&f.expect, "expect", "", "the same with invariants of your own: INV-02,INV-05,INV-03? (? means may)")
+	fs.StringVar(&f.runs, "runs", "runs", "folder of all runs")
+	fs.BoolVar(&f.keep, "keep", os.Getenv("KEEP") == "1", "keep the databases' folders after a pass (also KEEP=1)")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the verdict only")
+	return c
+}
+
+func verify(c *cobra.Command, f verifyFlags) error {
+	p, err := f.plan(c.Flags())
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if f.planOnly {
+		b, err := p.Write()
+		if err != nil {
+			return &exitError{exitHarness, err}
+		}
+		_, err = c.OutOrStdout().Write(b)
+		return err
+	}
+	cfg, err := f.config(p)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	v, err := run.Verify(ctx, cfg)
+	if err != nil {
+		return &exitError{exitHarness, err}
+	}
+	if v.Exit != 0 {
+		return &exitError{status: v.Exit}
+	}
+	return nil
+}
+
+// interruptible ends the context at the first SIGINT or SIGTERM, so that the run heals, judges what there is and
+// reports. The second one ends the process at once; the warden cleans up after it.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	got := make(chan os.Signal, 2)
+	done := make(chan struct{})
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case s := <-got:
+				if n > 0 {
+					os.Exit(128 + int(s.(syscall.Signal)))
+				}
+				cancel(fmt.Errorf("interrupted (%s)", s))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(got); close(done); cancel(nil) }
+}
+
+// plan is the plan that the flags describe, or that of the plan file with the flags' load.
+func (f verifyFlags) plan(fs *pflag.FlagSet) (plan.Plan, error) {
+	if f.planFile != "" {
+		p, err := plan.Read(f.planFile)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		if fs.Changed("nemesis") {
+			return plan.Plan{}, errors.New("--nemesis and --plan exclude one another: the plan file says what breaks")
+		}
+		f.override(&p, fs)
+		return p, p.Validate()
+	}
+	if !fs.Changed("seed") {
+		f.seed = uint64(rand.Uint32()) // short enough to type again
+	}
+	return plan.Generate(plan.Plan{
+		Workload: f.workload, Backend: f.backend, Nemesis: f.nemesis, Seed: f.seed, Executors: f.executors, Accounts: f.accounts,
+		Rate: f.rate, Payouts: f.payouts, Drive: plan.Duration(f.duration), Prepare: plan.Duration(f.prepare),
+	})
+}
+
+func (f verifyFlags) override(p *plan.Plan, fs *pflag.FlagSet) {
+	for name, set := range map[string]func(){
+		"workload": func() { p.Workload = f.workload }, "backend": func() { p.Backend = f.backend },
+		"seed": func() { p.Seed = f.seed }, "executors": func() { p.Executors = f.executors },
+		"accounts": func() { p.Accounts = f.accounts }, "rate": func() { p.Rate = f.rate },
+		"payouts": func() { p.Payouts = f.payouts }, "duration": func() { p.Drive = plan.Duration(f.duration) },
+		"prepare": func() { p.Prepare = plan.Duration(f.prepare) },
+	} {
+		if fs.Changed(name) {
+			set()
+		}
+	}
+}
+
+func (f verifyFlags) config(p plan.Plan) (run.Config, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return run.Config{}, &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
+	}
+	cfg := run.Config{
+		Plan: p, Fencing: f.fencing, Command: f.again(p), Runs: f.runs, Bin: filepath.Dir(exe), Keep: f.keep,
+		Out: os.Stdout, Quiet: f.quiet, Live: isatty.IsTerminal(os.Stdout.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+	switch {
+	case f.control && f.expect != "":
+		return cfg, usage("--control and --expect exclude one another")
+	case f.control:
+		if cfg.Expect = f.fencing.Control(); cfg.Expect == nil {
+			return cfg, usage("--control needs a fence point that is off: --fencing payment-off, rail-off or off")
+		}
+	case f.expect != "":
+		e, err := verdict.ParseExpectation(f.expect)
+		if err != nil {
+			return cfg, usage("--expect: %w", err)
+		}
+		cfg.Expect = &e
+	}
+	return cfg, nil
+}
+
+// again is the command that does the same run again.
+func (f verifyFlags) again(p plan.Plan) string {
+	if f.planFile != "" {
+		return fmt.Sprintf("bin/fenceproof verify --plan %s --fencing %s", f.planFile, f.fencing)
+	}
+	b := []string{"bin/fenceproof verify", "--nemesis", p.Nemesis, "--seed", fmt.Sprint(p.Seed), "--fencing", string(f.fencing)}
+	add := func(name, value, def string) {
+		if value != def {
+			b = append(b, "--"+name, value)
+		}
+	}
+	add("duration", p.Drive.String(), run.DefaultDrive.String())
+	add("executors", fmt.Sprint(p.Executors), fmt.Sprint(run.DefaultExecutors))
+	add("accounts", fmt.Sprint(p.Accounts), fmt.Sprint(run.DefaultAccounts))
+	add("rate", fmt.Sprint(p.Rate), fmt.Sprint(run.DefaultRate))
+	add("payouts", fmt.Sprint(p.Payouts), "0")
+	add("prepare", p.Prepare.String(), run.Prepare.String())
+	if f.control {
+		b = append(b, "--control")
+	}
+	add("expect", f.expect, "")
+	return strings.Join(b, " ")
+}

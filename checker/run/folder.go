@@ -1,0 +1,93 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Files of a run's folder.
+const (
+	historyDir  = "history"
+	planFile    = "plan.json"
+	verdictFile = "verdict.json"
+	reportFile  = "report.html"
+	summaryFile = "summary.md"
+	junitFile   = "junit.xml"
+	latestLink  = "latest"
+)
+
+// makeFolder makes the folder of a run. Two runs that begin in the same millisecond get folders of their own.
+func makeFolder(c Config) (id, dir string, err error) {
+	if err := os.MkdirAll(c.Runs, 0o755); err != nil {
+		return "", "", fmt.Errorf("make the folder of all runs: %w", err)
+	}
+	for range 100 {
+		id = c.id(time.Now())
+		dir, err = filepath.Abs(filepath.Join(c.Runs, id))
+		if err != nil {
+			return "", "", fmt.Errorf("name the run's folder: %w", err)
+		}
+		if err = os.Mkdir(dir, 0o755); err == nil {
+			return id, dir, nil
+		} else if !errors.Is(err, os.ErrExist) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return "", "", fmt.Errorf("make the run's folder: %w", err)
+}
+
+// pointLatest makes runs/latest point to the run, in one step: a reader sees the old run or the new one.
+func pointLatest(runs, id string) error {
+	tmp := filepath.Join(runs, fmt.Sprintf(".latest-%s", id))
+	if err := os.Symlink(id, tmp); err != nil {
+		return fmt.Errorf("point %s to the run: %w", latestLink, err)
+	}
+	if err := os.Rename(tmp, filepath.Join(runs, latestLink)); err != nil {
+		_ = os.Remove(tmp) // the rename's error is the one that matters
+		return fmt.Errorf("point %s to the run: %w", latestLink, err)
+	}
+	return nil
+}
+
+// Clean removes the folders of all runs but the newest keep. It touches nothing that is not named like a run.
+func Clean(runs string, keep int) (removed int, err error) {
+	entries, err := os.ReadDir(runs)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for old runs: %w", err)
+	}
+	var names []string // ReadDir sorts by name, and names begin with the time
+	for _, e := range entries {
+		if e.IsDir() && isRun(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	var errs []error
+	for _, n := range names[:max(0, len(names)-keep)] {
+		if err := os.RemoveAll(filepath.Join(runs, n)); err != nil {
+			errs = append(errs, fmt.Errorf("remove run %s: %w", n, err))
+			continue
+		}
+		removed++
+	}
+	if _, err := os.Stat(filepath.Join(runs, latestLink)); errors.Is(err, os.ErrNotExist) {
+		_ = os.Remove(filepath.Join(runs, latestLink)) // it pointed to a run that is gone; no link at all is as good
+	}
+	return removed, errors.Join(errs...)
+}
+
+func isRun(name string) bool {
+	at, _, ok := strings.Cut(name, "-")
+	if !ok {
+		return false
+	}
+	_, err := time.Parse("20060102T150405.000Z", at)
+	return err == nil
+}
