@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"fenceproof/deploy/process"
+
+	"golang.org/x/sys/unix"
+)
+
+// Demolish ends whatever server works on the data directory, without asking it, deletes the directory, and gives back
+// the shared memory that the server had of the machine. It needs no Instance: it is for those who clean up after a
+// process that cannot do it any more. A directory that does not exist is no error.
+func Demolish(ctx context.Context, data string) error {
+	return errors.Join(killServer(ctx, data), removeSharedMemory(data), removeTree(data))
+}
+
+// killServer kills every process that works in the data directory: all of PostgreSQL's do, those that left the
+// postmaster's session as well. The postmaster is stopped first, so that it starts no other.
+func killServer(ctx context.Context, data string) error {
+	const rounds = 10 // a process that was being born in the first round is seen in the second
+	for range rounds {
+		pids, err := process.WorkingIn(data)
+		if err != nil {
+			return err
+		}
+		if len(pids) == 0 {
+			return nil
+		}
+		if err := process.KillAll(ctx, pids); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("end the server in %s: it keeps making processes", data)
+}
+
+// removeSharedMemory removes the System V segment that a killed server left: postmaster.pid names its key and id. The
+// id may have been given to somebody else meanwhile; the key, which comes from the directory, tells.
+func removeSharedMemory(data string) error {
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it ended in order and removed the segment itself
+	}
+	if err != nil {
+		return fmt.Errorf("read which shared memory a server left: %w", err)
+	}
+	key, id, ok := segment(string(text))
+	if !ok {
+		return nil // it was killed before it had any
+	}
+	var desc unix.SysvShmDesc
+	_, err = unix.SysvShmCtl(id, unix.IPC_STAT, &desc)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EIDRM) {
+		return nil // it is gone
+	}
+	if err != nil {
+		return fmt.Errorf("look at shared memory %d: %w", id, err)
+	}
+	if uint32(desc.Perm.Key) != uint32(key) {
+		return nil
+	}
+	if _, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil); err != nil {
+		return fmt.Errorf("remove shared memory %d: %w", id, err)
+	}
+	return nil
+}
+
+// segment reads key and id of the segment from the seventh line of postmaster.pid.
+func segment(text string) (key int64, id int, ok bool) {
+	lines := strings.Split(text, "\n")
+	if len(lines) < 7 {
+		return 0, 0, false
+	}
+	f := strings.Fields(lines[6])
+	if len(f) != 2 {
+		return 0, 0, false
+	}
+	key, err1 := strconv.ParseInt(f[0], 10, 64)
+	id, err2 := strconv.Atoi(f[1])
+	return key, id, err1 == nil && err2 == nil
+}
+
+// removeTree deletes a data directory.
+func removeTree(data string) error {
+	if err := os.RemoveAll(data); err != nil {
+		return fmt.Errorf("delete a data directory: %w", err)
+	}
+	return nil
+}

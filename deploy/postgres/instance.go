@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"fenceproof/deploy/port"
+	"fenceproof/deploy/process"
+)
+
+// Options say what an instance is like.
+type Options struct {
+	// Name is a word for messages, such as "lockdb".
+	Name string
+	// Folder is where the data directory goes; it is made. When the server's user cannot reach it, the data goes to the
+	// cache folder instead and Progress says so.
+	Folder string
+	// Log is the file that the server's output is appended to; empty drops it.
+	Log string
+	// Settings are configuration parameters beyond, or instead of, the usual ones.
+	Settings map[string]string
+	// Launcher starts the server; process.Direct where nil.
+	Launcher process.Launcher
+	// Progress hears what was decided; it may be nil.
+	Progress func(string)
+}
+
+// Instance is one PostgreSQL server with a data directory and a port of its own. Its methods are for one goroutine at a
+// time, but for those that only read.
+type Instance struct {
+	name     string
+	in       *Installation
+	data     string
+	log      string
+	port     *port.Reservation
+	settings map[string]string
+	launcher process.Launcher
+	proc     process.Process
+	hadPort  bool // the server has run on this port: clients know it, so it is kept
+}
+
+// settings are those of every instance. Durability stays as PostgreSQL has it, on: what the suite kills must be able
+// to come back. The rest is for logical decoding, for many connections, and against shared memory that outlives a
+// server which was killed.
+var settings = map[string]string{
+	"listen_addresses":                "127.0.0.1",
+	"unix_socket_directories":         "",
+	"fsync":                           "on",
+	"synchronous_commit":              "on",
+	"full_page_writes":                "on",
+	"wal_level":                       "logical",
+	"max_wal_senders":                 "10",
+	"max_replication_slots":           "10",
+	"wal_sender_timeout":              "0", // a paused server must not drop its witness when it resumes
+	"max_connections":                 "200",
+	"shared_buffers":                  "64MB",
+	"huge_pages":                      "off",
+	"dynamic_shared_memory_type":      "mmap",
+	"jit":                             "off",
+	"max_parallel_workers_per_gather": "0",
+	"max_logical_replication_workers": "0",
+	"timezone":                        "UTC",
+	"log_timezone":                    "UTC",
+	"log_line_prefix":                 "%m [%p] %q%u@%d ",
+	"log_statement":                   "none",
+	"password_encryption":             "scram-sha-256",
+}
+
+// Create copies the initialised data directory for a new instance. It is started by Start, and whoever creates it
+// removes it by Remove.
+func (in *Installation) Create(o Options) (*Instance, error) {
+	i := &Instance{name: o.Name, in: in, log: o.Log, launcher: o.Launcher, settings: maps.Clone(settings)}
+	maps.Copy(i.settings, o.Settings)
+	if i.launcher == nil {
+		i.launcher = process.Direct{}
+	}
+	data, err := in.dataFolder(o)
+	if err != nil {
+		return nil, err
+	}
+	i.data = data
+	if i.port, err = port.Reserve(); err != nil {
+		return nil, err
+	}
+	if err := in.account.copyTree(i.data, in.template); err != nil {
+		return nil, errors.Join(fmt.Errorf("create %s: %w", o.Name, err), i.port.Release(), os.RemoveAll(i.data))
+	}
+	return i, nil
+}
+
+// dataFolder gives the real path for a new data directory, whose parent exists and can be reached by the server.
+func (in *Installation) dataFolder(o Options) (string, error) {
+	folder, err := filepath.Abs(o.Folder)
+	if err != nil {
+		return "", fmt.Errorf("find the folder for %s: %w", o.Name, err)
+	}
+	parent := filepath.Dir(folder)
+	if !in.account.reaches(parent) {
+		if parent, err = in.elsewhere(); err != nil {
+			return "", err
+		}
+		folder = filepath.Join(parent, filepath.Base(folder))
+		if o.Progress != nil {
+			o.Progress(fmt.Sprintf("user %s, as which PostgreSQL runs, cannot enter %s; the data of %s is in %s", in.account.name, filepath.Dir(o.Folder), o.Name, folder))
+		}
+	}
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", fmt.Errorf("make the folder for %s: %w", o.Name, err)
+	}
+	if parent, err = filepath.EvalSymlinks(parent); err != nil {
+		return "", fmt.Errorf("find the folder for %s: %w", o.Name, err)
+	}
+	return filepath.Join(parent, filepath.Base(folder)), nil
+}
+
+// elsewhere makes a new folder in the cache that the server can reach.
+func (in *Installation) elsewhere() (string, error) {
+	home := filepath.Join(in.cache, "data")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return "", fmt.Errorf("make a folder for data directories: %w", err)
+	}
+	dir, err := os.MkdirTemp(home, "")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for data directories: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", fmt.Errorf("open the folder for data directories: %w", err)
+	}
+	return dir, nil
+}
+
+// Name is the word for the instance in messages.
+func (i *Instance) Name() string { return i.name }
+
+// DataFolder is the data directory's real path.
+func (i *Instance) DataFolder() string { return i.data }
+
+// Port is where the server listens on 127.0.0.1.
+func (i *Instance) Port() int { return i.port.Number }
+
+// Address is host and port.
+func (i *Instance) Address() string { return i.port.Address() }
+
+// URL is what a client of the server connects to.
+func (i *Instance) URL(user, database string) string { return URL(i.Address(), user, database) }
+
+// URL is the address of a database behind any host and port, such as those of a link.
+func URL(address, user, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(user), Host: address, Path: "/" + database, RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+// SuperURL connects as the superuser.
+func (i *Instance) SuperURL(database string) string { return i.URL(superuser, database) }
+
+// command is the server's command line; settings are sorted so that it is the same each time.
+func (i *Instance) command() process.Command {
+	args := []string{"-D", i.data, "-p", strconv.Itoa(i.Port())}
+	for _, k := range slices.Sorted(maps.Keys(i.settings)) {
+		args = append(args, "-c", k+"="+i.settings[k])
+	}
+	return process.Command{Path: i.in.programs.path("postgres"), Args: args, Env: environment, Dir: i.data, Log: i.log, User: i.in.user()}
+}
+
+// Remove deletes the data directory, after Stop or Crash. It takes away as well what a killed server left in the
+// machine's memory.
+func (i *Instance) Remove() error {
+	if i.Running() {
+		return fmt.Errorf("remove %s: its server is still running", i.name)
+	}
+	err := errors.Join(Demolish(context.Background(), i.data), i.port.Release())
+	if parent := filepath.Dir(i.data); filepath.Dir(parent) == filepath.Join(i.in.cache, "data") {
+		if e := os.Remove(parent); e != nil && !errors.Is(e, syscall.ENOTEMPTY) && !errors.Is(e, os.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}

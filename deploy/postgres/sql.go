@@ -1,0 +1,6 @@
+package postgres
+
+import _ "embed" // the statements
+
+//go:embed sql/role_exists.sql
+var roleExists string
