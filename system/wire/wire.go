@@ -150,7 +150,7 @@ func Token(r *http.Request) (int64, error) {
 	return ParseToken(v[0])
 }
 
-// Header reads a required header of 1 to max bytes, which must be there exactly once.
+// Header reads a required header of 1 to max bytes of printable ASCII, which must be there exactly once.
 func Header(r *http.Request, name string, max int) (string, error) {
 	v := r.Header.Values(name)
 	if len(v) != 1 || v[0] == "" {
@@ -158,6 +158,9 @@ func Header(r *http.Request, name string, max int) (string, error) {
 	}
 	if len(v[0]) > max {
 		return "", NewError(InvalidRequest, "header %s has %d bytes and may have %d", name, len(v[0]), max)
+	}
+	if strings.ContainsFunc(v[0], func(c rune) bool { return c < ' ' || c > '~' }) {
+		return "", NewError(InvalidRequest, "header %s may hold printable ASCII only", name) // no database stores the rest
 	}
 	return v[0], nil
 }
