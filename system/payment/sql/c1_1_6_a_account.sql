@@ -1,0 +1,10 @@
+-- (a) account: debit and advance the fence in one statement.
+UPDATE account
+   SET balance_minor = balance_minor - $1,
+       fence         = $2,
+       updated_at    = now()
+ WHERE account_id    = $3
+   AND currency      = $4
+   AND fence         < $2
+   AND balance_minor >= $1
+RETURNING balance_minor, fence;

@@ -1,0 +1,7 @@
+SELECT payout_id::text, account_id::text, amount_minor, currency, state, claimed_by, claim_token, attempt_count, created_at
+  FROM payout
+ WHERE ($1::text[] IS NULL OR state = ANY ($1))
+   AND ($2::uuid IS NULL OR account_id = $2)
+   AND ($3::timestamptz IS NULL OR (created_at, payout_id) > ($3, $4::uuid))
+ ORDER BY created_at, payout_id
+ LIMIT $5;
