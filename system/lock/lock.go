@@ -50,6 +50,21 @@ type Beat struct {
 	Held      int       // live grants of the session
 }
 
+// Acquired is a grant as TryAcquire made it.
+type Acquired struct {
+	Grant
+	// Lapsed is the expired grant of another holder that this one took over, nil when the key was free: whoever takes
+	// over is the one who sees that lease expire.
+	Lapsed *Grant
+}
+
+// Reaped is what one pass of Reap has ended.
+type Reaped struct {
+	Sessions []Session // expired, each gone with all its grants
+	Grants   []Grant   // expired while their session lived
+	More     bool      // the pass was full: more may be due
+}
+
 // Inspection is what the backend knows of a key at one instant of its own clock.
 type Inspection struct {
 	Held  bool
@@ -59,6 +74,7 @@ type Inspection struct {
 // Revocation is the audited end of a grant by an operator.
 type Revocation struct {
 	ID            string
+	OwnerID       string // who held the grant
 	RevokedToken  int64
 	NewTokenFloor int64 // above RevokedToken; every later grant of the key is at or above it
 }
@@ -103,15 +119,15 @@ func (e *TokenMismatchError) Error() string {
 type Store interface {
 	// OpenSession begins a session of ttl for ownerID.
 	OpenSession(ctx context.Context, ownerID string, ttl time.Duration) (Session, error)
-	// Heartbeat extends a session by its TTL. ErrSessionUnknown or ErrSessionExpired: it is dead, and its grants with it.
+	// Heartbeat extends a session to its TTL from now. ErrSessionUnknown or ErrSessionExpired: it is dead, and its grants with it.
 	Heartbeat(ctx context.Context, sessionID string) (Beat, error)
 	// CloseSession ends a session and all its grants in one step. ErrSessionUnknown when there is none.
 	CloseSession(ctx context.Context, sessionID string) error
 	// TryAcquire grants key to the session, or returns *ContendedError at once. The grant is live when it is returned
 	// (rule 8); re-entry by the same session mints a higher token (rule 9).
-	TryAcquire(ctx context.Context, key, ownerID, sessionID string, ttl time.Duration) (Grant, error)
-	// Renew extends the live grant (key, token) by its own TTL and keeps its token. A lapsed grant is *LostError, even by
-	// 1 ms (rule 3). ttl 0 means the grant's; another one is ErrTTLMismatch.
+	TryAcquire(ctx context.Context, key, ownerID, sessionID string, ttl time.Duration) (Acquired, error)
+	// Renew extends the live grant (key, token) to its own TTL from now and keeps its token. A lapsed grant is *LostError,
+	// even by 1 ms (rule 3). ttl 0 means the grant's; another one is ErrTTLMismatch.
 	Renew(ctx context.Context, key string, token int64, ttl time.Duration) (Grant, error)
 	// Release ends the grant (key, token) and nothing else (rule 4). *LostError when the key does not carry token.
 	Release(ctx context.Context, key string, token int64) error
@@ -125,10 +141,12 @@ type Store interface {
 	// Watch wakes the receiver when a key may have become free; it may wake without reason and may miss a wake-up, so a
 	// waiter polls as well. cancel releases it.
 	Watch(key string) (wake <-chan struct{}, cancel func())
-	// Reap ends all expired sessions, with their grants, and all expired grants; it returns how many of each.
-	Reap(ctx context.Context) (sessions, grants int, err error)
+	// Reap ends expired sessions, with their grants, and expired grants, a bounded number of each.
+	Reap(ctx context.Context) (Reaped, error)
+	// Held counts the live grants of all keys.
+	Held(ctx context.Context) (int, error)
 	// Ping answers whether the backend answers (readyz).
 	Ping(ctx context.Context) error
-	// Close releases the backend's connections.
+	// Close ends the store's goroutines and connections.
 	Close()
 }

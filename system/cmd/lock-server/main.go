@@ -1,0 +1,42 @@
+// Command lock-server grants locks with fencing tokens over HTTP. "lock-server migrate" applies the schema of lockdb.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"fenceproof/migrations"
+	"fenceproof/system/config"
+	"fenceproof/system/lock/lockserver"
+	"fenceproof/system/lock/pgstore"
+	"fenceproof/system/migrate"
+	"fenceproof/system/service"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func main() {
+	os.Exit(service.Main("lock-server", build, map[string]func(context.Context, config.LockServer, *slog.Logger) error{"migrate": up}))
+}
+
+func build(_ context.Context, c config.LockServer, log *slog.Logger, reg *prometheus.Registry) (*service.Service, error) {
+	store, err := pgstore.Open(c.DatasourceURL, log)
+	if err != nil {
+		return nil, err
+	}
+	s := lockserver.New(lockserver.Options{Store: store, Backend: c.Backend, DefaultTTL: c.DefaultTTL, SessionTTL: c.SessionTTL,
+		MaxWaiters: c.MaxWaiters, Log: log, Registerer: reg})
+	return &service.Service{Listen: c.Listen, Handler: s.Handler(), AdminListen: c.AdminListen,
+		Admin: service.Admin{Ready: store.Ping}, Run: s.Run, Close: store.Close}, nil
+}
+
+func up(ctx context.Context, c config.LockServer, log *slog.Logger) error {
+	history, err := fs.Sub(migrations.LockDB, "lockdb")
+	if err != nil {
+		return fmt.Errorf("find the migrations of lockdb: %w", err)
+	}
+	return migrate.Up(ctx, c.DatasourceURL, history, log)
+}

@@ -1,0 +1,41 @@
+package lockserver
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"fenceproof/system/lock"
+	"fenceproof/system/wire"
+)
+
+// events writes the log events that others read by name.
+type events struct{ log *slog.Logger }
+
+func (e events) lockGranted(g lock.Grant, took time.Duration) {
+	e.log.Info("lock granted", "event", "lock_granted", "key", g.Key, "ownerId", g.OwnerID, "sessionId", g.SessionID,
+		"fencingToken", g.FencingToken, "ttlMillis", g.TTL.Milliseconds(), "expiresAt", g.ExpiresAt.UTC(), "tookMillis", took.Milliseconds())
+}
+
+func (e events) lockReleased(key, ownerID string, token int64, stale bool) {
+	e.log.Info("lock released", "event", "lock_released", "key", key, "ownerId", ownerID, "fencingToken", token, "stale", stale)
+}
+
+func (e events) leaseExpired(g lock.Grant) {
+	e.log.Info("lease expired", "event", "lease_expired", "key", g.Key, "ownerId", g.OwnerID, "sessionId", g.SessionID,
+		"fencingToken", g.FencingToken, "expiresAt", g.ExpiresAt.UTC())
+}
+
+func (e events) lockRevoked(key, operator, reason string, r lock.Revocation) {
+	e.log.Warn("lock revoked", "event", "lock_revoked", "key", key, "ownerId", r.OwnerID, "operator", operator, "reason", reason,
+		"revokedToken", r.RevokedToken, "newTokenFloor", r.NewTokenFloor, "revocationId", r.ID)
+}
+
+func (e events) sessionLost(x lock.Session) {
+	e.log.Warn("session lost", "event", "session_lost", "sessionId", x.ID, "ownerId", x.OwnerID, "expiresAt", x.ExpiresAt.UTC())
+}
+
+func (e events) failed(r *http.Request, answer *wire.Error, err error) {
+	e.log.Error("request failed", "event", "request_failed", "method", r.Method, "path", r.URL.EscapedPath(),
+		"code", string(answer.Code), "traceId", answer.TraceID, "error", err.Error())
+}

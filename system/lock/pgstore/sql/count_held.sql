@@ -1,0 +1,1 @@
+SELECT count(*) FROM lock_entry WHERE expires_at > now();

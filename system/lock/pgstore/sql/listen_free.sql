@@ -1,0 +1,1 @@
+LISTEN lock_free;
