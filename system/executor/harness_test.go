@@ -1,0 +1,5 @@
+package executor
+
+import "log/slog"
+
+var quiet = slog.New(slog.DiscardHandler)
