@@ -97,6 +97,13 @@ func newBenchOn(t *testing.T, url string, fencing bool) *bench {
 	return b
 }
 
+// in is the same bench for a subtest.
+func (b *bench) in(t *testing.T) *bench {
+	c := *b
+	c.T = t
+	return &c
+}
+
 // logged collects the service's log.
 type logged struct {
 	mu    sync.Mutex
@@ -269,6 +276,16 @@ func (b *bench) payout(account string, amount int64, state string, claimToken in
 	b.exec(`INSERT INTO payout (payout_id, account_id, amount_minor, currency, state, claimed_by, claim_token, idempotency_key)
 		VALUES ($1, $2, $3, 'EUR', $4, $5, $6, $7)`, id, account, amount, state, owner, token, "payout-"+id)
 	return id
+}
+
+// legs puts the two entries of a posted payout in.
+func (b *bench) legs(account, payoutID string, amount, token int64) {
+	b.Helper()
+	clearing := payment.ClearingAccount(uuid.MustParse(account), "EUR").String()
+	b.exec(`INSERT INTO account (account_id, currency) VALUES ($1, 'EUR') ON CONFLICT DO NOTHING`, clearing)
+	b.exec(`INSERT INTO ledger_entry (entry_id, payout_id, account_id, direction, amount_minor, fence)
+		VALUES (gen_random_uuid(), $1, $2, 'DEBIT', $4, $5), (gen_random_uuid(), $1, $3, 'CREDIT', $4, $5)`,
+		payoutID, account, clearing, amount, token)
 }
 
 func (b *bench) exec(sql string, args ...any) {
