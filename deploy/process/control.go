@@ -110,7 +110,7 @@ func Resume(ctx context.Context, p Process) error {
 func Kill(ctx context.Context, p Process) error {
 	err := p.Signal(syscall.SIGSTOP)
 	if errors.Is(err, os.ErrProcessDone) {
-		return nil
+		return awaitEnd(ctx, p, nil)
 	}
 	if err != nil {
 		return err
@@ -135,10 +135,7 @@ func Kill(ctx context.Context, p Process) error {
 
 // Stop asks p to end with s and waits for it until ctx ends; then it is killed with all its descendants.
 func Stop(ctx context.Context, p Process, s syscall.Signal) error {
-	if err := p.Signal(s); err != nil {
-		if errors.Is(err, os.ErrProcessDone) {
-			return nil
-		}
+	if err := p.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	select {
