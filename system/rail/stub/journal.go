@@ -28,7 +28,7 @@ type Transfer struct {
 // A process that dies in the middle of a write leaves a torn last line. The next Open ends it with a newline, so that
 // what is appended later stands on a line of its own; readers skip a line that does not parse.
 type Journal struct {
-	file  *os.File
+	file  file
 	queue chan *entry
 	ended chan struct{} // closed when the writer has returned
 
@@ -37,6 +37,12 @@ type Journal struct {
 
 	mu    sync.Mutex
 	known map[string][]visible // by client reference, in the journal's order
+}
+
+// file is what the writer needs of an *os.File.
+type file interface {
+	io.WriteCloser
+	Sync() error
 }
 
 // entry is one transfer on its way into the file.
@@ -61,13 +67,13 @@ const maxBatch = 256
 // OpenJournal opens or creates the journal at path, reads what is there, and locks it against a second writer. Close
 // releases it.
 func OpenJournal(path string) (*Journal, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the rail journal: %w", err)
 	}
-	j := &Journal{file: file, queue: make(chan *entry, maxBatch), ended: make(chan struct{}), known: map[string][]visible{}}
-	if err := j.load(); err != nil {
-		_ = file.Close() // the first error says what is wrong
+	j := &Journal{file: f, queue: make(chan *entry, maxBatch), ended: make(chan struct{}), known: map[string][]visible{}}
+	if err := j.load(f); err != nil {
+		_ = f.Close() // the first error says what is wrong
 		return nil, fmt.Errorf("open the rail journal %s: %w", path, err)
 	}
 	go j.write()
@@ -75,11 +81,11 @@ func OpenJournal(path string) (*Journal, error) {
 }
 
 // load locks the file, reads its transfers and ends a torn last line.
-func (j *Journal) load() error {
-	if err := syscall.Flock(int(j.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+func (j *Journal) load(f *os.File) error {
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("lock it, which fails while another rail writes it: %w", err)
 	}
-	lines := bufio.NewReader(j.file)
+	lines := bufio.NewReader(f)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil && err != io.EOF {
@@ -146,29 +152,36 @@ func (j *Journal) write() {
 	defer close(j.ended)
 	torn := false
 	for first := range j.queue {
-		batch := j.gather(first)
-		var text bytes.Buffer
-		if torn {
-			text.WriteByte('\n')
-		}
-		for _, e := range batch {
-			text.Write(e.line)
-		}
-		n, err := j.file.Write(text.Bytes())
-		if n > 0 {
-			torn = text.Bytes()[n-1] != '\n'
-		}
-		written := n - (text.Len() - lengthOf(batch))
-		if err == nil {
-			err = j.file.Sync()
-		}
-		for _, e := range batch {
-			if written -= len(e.line); written >= 0 {
-				j.remember(e.transfer, time.Now()) // on the file, so the money has moved, synced or not
-			}
-			e.done <- err
-		}
+		torn = j.flush(j.gather(first), torn)
 	}
+}
+
+// flush writes and syncs a batch and tells its callers. torn says that the file ends inside a line, before and after:
+// a full disk takes half a write.
+func (j *Journal) flush(batch []*entry, torn bool) bool {
+	var text bytes.Buffer
+	if torn {
+		text.WriteByte('\n')
+	}
+	start := text.Len()
+	for _, e := range batch {
+		text.Write(e.line)
+	}
+	n, err := j.file.Write(text.Bytes())
+	if n > 0 {
+		torn = text.Bytes()[n-1] != '\n'
+	}
+	if err == nil {
+		err = j.file.Sync()
+	}
+	end := start
+	for _, e := range batch {
+		if end += len(e.line); end <= n {
+			j.remember(e.transfer, time.Now()) // in the file, so the money has moved, synced or not
+		}
+		e.done <- err
+	}
+	return torn
 }
 
 func (j *Journal) gather(first *entry) []*entry {
@@ -185,13 +198,6 @@ func (j *Journal) gather(first *entry) []*entry {
 		}
 	}
 	return batch
-}
-
-func lengthOf(batch []*entry) (n int) {
-	for _, e := range batch {
-		n += len(e.line)
-	}
-	return n
 }
 
 // Find lists the transfers of clientRef that are older than lag, in the journal's order.
