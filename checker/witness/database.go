@@ -1,0 +1,208 @@
+package witness
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// DefaultMaxTransaction is how much of one transaction a database's witness keeps in memory unless told otherwise, in
+// bytes: about 300,000 changed rows of paydb.
+const DefaultMaxTransaction = 512 << 20
+
+// DatabaseConfig says which database to watch, and as what.
+type DatabaseConfig struct {
+	// URL reaches the database itself, past every link, as a superuser. The server needs wal_level = logical, a free
+	// replication slot and two free connections.
+	URL     string
+	Witness history.Witness
+	Proc    contract.Process
+	// Epoch is written into every event. A planned restore or failover detaches this witness and attaches a new one
+	// with the next epoch.
+	Epoch int
+	// Ignore names tables that are no evidence, such as a migration tool's own. A transaction that changes nothing else
+	// is not recorded.
+	Ignore []string
+	// MaxTransaction is the most memory in bytes that one transaction may take here; a larger one costs the witness its
+	// place. 0 means DefaultMaxTransaction.
+	MaxTransaction int64
+}
+
+// Database records every committed row change of one PostgreSQL database, in commit order, with whole old and new rows.
+// It reads the database's own log (logical decoding), so it sees what was committed whoever committed it.
+//
+// A transaction is recorded whole or not at all, and once. When the database is stopped, crashed or cut off, the witness
+// comes back to exactly where it was; when that cannot be proved (see place), it records OpLostPlace and stops.
+type Database struct {
+	cfg   DatabaseConfig
+	sink  Sink
+	conf  *pgx.ConnConfig
+	slot  string
+	nonce string // tells this witness's markers from everybody else's
+	home  identity
+	place *place // owned by the stream's goroutine
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	kick    chan struct{} // asks for a marker now
+	asking  atomic.Int32  // how many wait in Drain
+
+	mu      sync.Mutex
+	covered int64 // everything committed before this time has been recorded
+	lost    error
+	trouble error         // why the database was last not reached
+	changed chan struct{} // closed, and made anew, when one of the above changes
+
+	ending sync.Once
+	ended  error
+}
+
+// Attach prepares the database for being watched (replica identity, publication, slot), records the rows that are there
+// already as one transaction without an XID (see Snapshot), and starts to record. It returns once everything committed
+// before the call has been recorded. Attach after the migrations and before any traffic that shall be judged; it waits
+// for transactions that are open. On an error nothing stays behind in the database as far as it can be reached.
+func Attach(ctx context.Context, cfg DatabaseConfig, sink Sink) (*Database, error) {
+	conf, err := sessionConfig(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
+	}
+	if cfg.MaxTransaction == 0 {
+		cfg.MaxTransaction = DefaultMaxTransaction
+	}
+	d := &Database{
+		cfg: cfg, sink: sink, conf: conf,
+		slot:    fmt.Sprintf("fenceproof_%s_%d", cfg.Witness, cfg.Epoch),
+		nonce:   uuid.NewString(),
+		kick:    make(chan struct{}, 1),
+		changed: make(chan struct{}),
+	}
+	if err := d.prepare(ctx); err != nil {
+		d.remove(ctx)
+		return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
+	}
+	run, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	d.running.Add(2)
+	go func() { defer d.running.Done(); d.stream(run) }()
+	go func() { defer d.running.Done(); d.mark(run) }()
+	if err := d.Drain(ctx); err != nil {
+		d.halt()
+		d.remove(ctx)
+		return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
+	}
+	return d, nil
+}
+
+// Drain returns nil once everything that was committed before the call has been recorded. An error wraps ErrLost when
+// that will never be; otherwise it is not known, because the database did not answer until ctx ended.
+func (d *Database) Drain(ctx context.Context) error {
+	d.asking.Add(1)
+	defer d.asking.Add(-1)
+	from := d.sink.Now()
+	select {
+	case d.kick <- struct{}{}:
+	default: // one is asked for already, and will be made after from
+	}
+	for {
+		d.mu.Lock()
+		covered, lost, changed := d.covered, d.lost, d.changed
+		d.mu.Unlock()
+		switch {
+		case lost != nil:
+			return fmt.Errorf("drain the witness of %s: %w", d.cfg.Proc, lost)
+		case covered >= from:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("drain the witness of %s: it is not known whether all commits were recorded: %w",
+				d.cfg.Proc, errors.Join(ctx.Err(), d.lastTrouble()))
+		}
+	}
+}
+
+// endTimeout bounds Detach and Close where their context has no deadline.
+const endTimeout = 10 * time.Second
+
+// Detach ends this epoch: it drains, stops, and takes slot and publication away where the database can be reached. The
+// history stays open for the next epoch's witness. The database must still run, and its clients must be done. An error
+// means that the end of the epoch is not known; OpLostPlace then says so in the history. Later calls return the same.
+func (d *Database) Detach(ctx context.Context) error {
+	d.ending.Do(func() {
+		ctx, cancel := context.WithTimeout(ctx, endTimeout)
+		defer cancel()
+		d.ended = d.Drain(ctx)
+		d.halt()
+		if d.ended != nil && !errors.Is(d.ended, ErrLost) {
+			d.losePlace(fmt.Errorf("the last commits are not known: %w", d.ended))
+			d.ended = fmt.Errorf("%w: %w", ErrLost, d.ended)
+		}
+		d.remove(ctx)
+	})
+	return d.ended
+}
+
+// Close detaches and, where the witness kept its place to the end, marks its history as complete. Only the last epoch's
+// witness is closed.
+func (d *Database) Close(ctx context.Context) error {
+	if err := d.Detach(ctx); err != nil {
+		return err
+	}
+	d.sink.Complete(d.cfg.Witness)
+	return nil
+}
+
+// halt stops both goroutines and waits for them.
+func (d *Database) halt() {
+	d.stop()
+	d.running.Wait()
+}
+
+// cover notes that everything committed before stamp has been recorded.
+func (d *Database) cover(stamp int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.covered, d.trouble = stamp, nil
+	d.announce()
+}
+
+// note remembers why the database was not reached, for the sentence of a Drain that fails.
+func (d *Database) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trouble = err
+}
+
+func (d *Database) lastTrouble() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.trouble
+}
+
+// losePlace records once that the place is lost, and why.
+func (d *Database) losePlace(why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost != nil {
+		return
+	}
+	d.lost = fmt.Errorf("%w: %w", ErrLost, why)
+	recordLost(d.sink, d.cfg.Witness, d.cfg.Proc, d.cfg.Epoch, why.Error())
+	d.announce()
+}
+
+func (d *Database) announce() {
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
