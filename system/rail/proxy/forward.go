@@ -10,6 +10,8 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,7 +49,7 @@ func newRail(base string) *rail {
 	return &rail{url: base + "/submit", http: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext,
+			DialContext:            dialPunctual,
 			MaxIdleConnsPerHost:    idleConnections,
 			IdleConnTimeout:        30 * time.Second,
 			DisableCompression:     true,
@@ -73,11 +75,11 @@ func (r *rail) forward(ctx context.Context, t transfer) (outcome, string, error)
 		return timeout, "", fmt.Errorf("encode the transfer: %w", err)
 	}
 	deadline, _ := ctx.Deadline()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, &lastCheck{bytes.NewReader(body), deadline})
+	req, err := http.NewRequestWithContext(until(ctx, deadline), http.MethodPost, r.url, bytes.NewReader(body))
 	if err != nil {
 		return timeout, "", fmt.Errorf("address the rail: %w", err)
 	}
-	req.GetBody, req.ContentLength = nil, int64(len(body))
+	req.GetBody = nil // without it the transport has no second copy to send
 	req.Header.Set("Content-Type", "application/json")
 	res, err := r.http.Do(req)
 	if err != nil {
@@ -126,16 +128,34 @@ func reference(s string) bool {
 	return s != "" && len(s) <= maxReference
 }
 
-// lastCheck is a body that is not handed out after the deadline. The transport asks for it just before it writes, so a
-// process that was stopped while it dialled does not forward when it wakes up. There is no later place to look.
-type lastCheck struct {
-	io.Reader
-	deadline time.Time
+// punctual is a connection to the rail that takes nothing after the deadline of the submission it carries. A process that
+// was stopped while it dialled or waited for a turn does not forward when it goes on; there is no later place to look.
+type punctual struct {
+	net.Conn
+	deadline atomic.Pointer[time.Time]
 }
 
-func (c *lastCheck) Read(b []byte) (int, error) {
-	if !time.Now().Before(c.deadline) {
+func (p *punctual) Write(b []byte) (int, error) {
+	if d := p.deadline.Load(); d == nil || !time.Now().Before(*d) {
 		return 0, errTooLate
 	}
-	return c.Reader.Read(b)
+	return p.Conn.Write(b)
+}
+
+// dialPunctual connects to the rail.
+func dialPunctual(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &punctual{Conn: c}, nil
+}
+
+// until sets the deadline of the connection that a request gets, before anything of it is written.
+func until(ctx context.Context, deadline time.Time) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		if p, ok := got.Conn.(*punctual); ok {
+			p.deadline.Store(&deadline)
+		}
+	}})
 }

@@ -145,7 +145,9 @@ func (s *stage) body() map[string]any {
 	return map[string]any{"payoutId": s.payout, "accountId": s.account, "amountMinor": 2500, "currency": "EUR", "beneficiaryRef": "b-1"}
 }
 
-func (s *stage) submit(token int64) (answer, error) { return s.submitBody(s.Context(), token, s.body()) }
+func (s *stage) submit(token int64) (answer, error) {
+	return s.submitBody(s.Context(), token, s.body())
+}
 
 func (s *stage) submitBody(ctx context.Context, token int64, body any) (answer, error) {
 	var a answer

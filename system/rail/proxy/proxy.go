@@ -43,12 +43,14 @@ type Proxy struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	working sync.WaitGroup
+	recordTimeout time.Duration
+	working       sync.WaitGroup
 }
 
 // New makes a proxy; Close releases it and its store.
 func New(o Options) *Proxy {
-	return &Proxy{store: o.Store, rail: newRail(o.RailURL), timeout: o.Timeout, fencing: o.Fencing, log: o.Log, metrics: newMetrics(o.Registerer)}
+	return &Proxy{store: o.Store, rail: newRail(o.RailURL), timeout: o.Timeout, fencing: o.Fencing, log: o.Log,
+		metrics: newMetrics(o.Registerer), recordTimeout: recordTimeout}
 }
 
 // Close waits for the submissions at work, which their own time bounds, and closes the connections.
@@ -128,7 +130,7 @@ func (p *Proxy) execute(ctx context.Context, r request) (*accepted, error) {
 func (p *Proxy) forward(ctx context.Context, r request, in intent) (*accepted, error) {
 	result, reference, why := p.rail.forward(ctx, transfer{ClientRef: r.PayoutID, AmountMinor: r.AmountMinor, Currency: r.Currency})
 	if in.own {
-		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.recordTimeout)
 		defer cancel()
 		if err := p.store.record(c, in.id, result, reference); err != nil {
 			return nil, p.ambiguous(r, in.id, "the outcome could not be recorded", errors.Join(err, why))
