@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,10 +39,12 @@ func TestMain(m *testing.M) {
 		server = i
 		paydbURL = newDatabase("paydb")
 		var err error
-		db, err = pgxpool.New(context.Background(), paydbURL)
+		db, err = pgxPool(paydbURL)
 		must(err)
 	}))
 }
+
+func pgxPool(url string) (*pgxpool.Pool, error) { return pgxpool.New(context.Background(), url) }
 
 func must(err error) {
 	if err != nil {
@@ -66,6 +67,7 @@ func newDatabase(name string) string {
 type bench struct {
 	*testing.T
 	url string
+	db  *pgxpool.Pool // the test's own look at the same paydb
 	log *logged
 	reg *prometheus.Registry
 }
@@ -89,7 +91,7 @@ func newBenchOn(t *testing.T, url string, fencing bool) *bench {
 	}
 	t.Cleanup(store.Close)
 	log := &logged{}
-	b := &bench{T: t, log: log, reg: prometheus.NewRegistry()}
+	b := &bench{T: t, db: db, log: log, reg: prometheus.NewRegistry()}
 	l := slog.New(slog.NewJSONHandler(log, nil))
 	srv := httptest.NewServer(payment.NewAPI(store, service.NewFencing(fencing, l), l, b.reg).Handler())
 	t.Cleanup(srv.Close)
@@ -169,11 +171,7 @@ type request struct {
 
 func (b *bench) send(r request) answer {
 	b.Helper()
-	h := http.Header{}
-	h.Set("X-Owner-Id", or(r.owner, "executor-1"))
-	h.Set("X-Fencing-Token", strconv.FormatInt(r.token, 10))
-	h.Set("X-Idempotency-Key", "payout-"+r.payout)
-	return b.raw("POST", "/v1/payouts/"+r.payout+"/"+r.verb, h, r.body)
+	return b.raw("POST", "/v1/payouts/"+r.payout+"/"+r.verb, headers(r), r.body)
 }
 
 func (b *bench) get(path string) answer {
@@ -290,7 +288,7 @@ func (b *bench) legs(account, payoutID string, amount, token int64) {
 
 func (b *bench) exec(sql string, args ...any) {
 	b.Helper()
-	if _, err := db.Exec(context.Background(), sql, args...); err != nil {
+	if _, err := b.db.Exec(context.Background(), sql, args...); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -299,7 +297,7 @@ func (b *bench) exec(sql string, args ...any) {
 func (b *bench) row(sql string, args ...any) string {
 	b.Helper()
 	var s string
-	if err := db.QueryRow(context.Background(), sql, args...).Scan(&s); err != nil {
+	if err := b.db.QueryRow(context.Background(), sql, args...).Scan(&s); err != nil {
 		b.Fatalf("%s: %v", sql, err)
 	}
 	return s

@@ -32,8 +32,12 @@ func OpenStore(ctx context.Context, url string) (*Store, error) {
 	cfg.ConnConfig.ConnectTimeout = 2 * time.Second
 	// A lock is not waited for longer than the request lives, and a transaction whose process was stopped or cut off
 	// does not keep the account's row for ever.
-	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "4s"
-	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "10s"
+	// Settings in the URL win.
+	for name, v := range map[string]string{"lock_timeout": "4s", "idle_in_transaction_session_timeout": "10s"} {
+		if cfg.ConnConfig.RuntimeParams[name] == "" {
+			cfg.ConnConfig.RuntimeParams[name] = v
+		}
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the connections to paydb: %w", err)
