@@ -40,12 +40,13 @@ const (
 
 // Ops of events that are not HTTP calls.
 const (
-	OpCommit    contract.Op = "commit"    // paydb, lockdb: one committed transaction, with its Changes
-	OpWatermark contract.Op = "watermark" // a witness has recorded all that happened before Covers
-	OpLostPlace contract.Op = "lost"      // a witness lost its place; Msg says what and why
-	OpMoney     contract.Op = "money"     // journal: the rail moved money
-	OpPhase     contract.Op = "phase"     // run: a phase began; Msg names it
-	OpLog       contract.Op = "log"       // logs: a service logged Event
+	OpCommit      contract.Op = "commit"      // paydb, lockdb: one committed transaction, with its Changes
+	OpWatermark   contract.Op = "watermark"   // a witness has recorded all that happened before Covers
+	OpLostPlace   contract.Op = "lost"        // a witness lost its place; Msg says what and why
+	OpMoney       contract.Op = "money"       // journal: the rail moved money
+	OpPhase       contract.Op = "phase"       // run: a phase began; Msg names it
+	OpInterrupted contract.Op = "interrupted" // run: it was cut short; Msg says by what
+	OpLog         contract.Op = "log"         // logs: a service logged Event
 )
 
 // Event is one line of a history. Most fields are empty in most events; the comments say who fills them.

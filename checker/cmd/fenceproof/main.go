@@ -21,7 +21,7 @@ const (
 
 func main() {
 	warden.RunIfAsked()
-	os.Exit(run(os.Args[1:]))
+	os.Exit(execute(os.Args[1:]))
 }
 
 // exitError ends the command with a status of its own; its text was already shown where it is empty.
@@ -43,7 +43,7 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-func run(args []string) int {
+func execute(args []string) int {
 	root := command()
 	root.SetArgs(args)
 	err := root.ExecuteContext(context.Background())

@@ -1,0 +1,29 @@
+package run
+
+import (
+	"fmt"
+
+	"fenceproof/checker/contract"
+	"fenceproof/deploy/local"
+	"fenceproof/nemesis"
+)
+
+// target shows the stack to the nemesis as what the nemesis needs of one.
+type target struct{ *local.Stack }
+
+func (t target) Process(name contract.Process) (nemesis.Process, error) {
+	p, err := t.Stack.Process(string(name))
+	if err != nil {
+		return nil, fmt.Errorf("find process %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// environment gives the stack the run's variables under the stack's own names.
+func environment(c Config) map[string]map[string]string {
+	env := map[string]map[string]string{}
+	for p, vars := range services(c) {
+		env[string(p)] = vars
+	}
+	return env
+}

@@ -1,0 +1,137 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+	"fenceproof/checker/wiretap"
+	"fenceproof/checker/witness"
+	"fenceproof/deploy/local"
+)
+
+// recorded is what the header of a history says about the run, beside seed and plan: enough to judge it again.
+type recorded struct {
+	Settings verdict.Settings     `json:"settings"`
+	Expect   *verdict.Expectation `json:"expect,omitempty"`
+}
+
+// notEvidence lists the tables that say nothing about the system: goose's own.
+var notEvidence = []string{"schema_history"}
+
+// evidence is the run's recorder and all its witnesses.
+type evidence struct {
+	rec  *history.Recorder
+	mu   sync.Mutex
+	taps []*wiretap.Relay
+
+	paydb, lockdb *witness.Database
+	journal       *witness.Journal
+	logs          *witness.Logs
+}
+
+func openEvidence(dir, id string, c Config, versions map[string]string) (*evidence, error) {
+	planText, err := c.Plan.Write()
+	if err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(recorded{c.settings(), c.Expect})
+	if err != nil {
+		return nil, fmt.Errorf("write down the run's settings: %w", err)
+	}
+	rec, err := history.Create(filepath.Join(dir, historyDir), history.Header{
+		RunID: id, Seed: c.Plan.Seed, Plan: planText, Config: config, Versions: versions, Started: time.Now(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("begin the history: %w", err)
+	}
+	return &evidence{rec: rec}, nil
+}
+
+func versions(postgres string) map[string]string {
+	return map[string]string{"postgres": postgres, "go": runtime.Version(), "os": runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// phase writes down that a phase of the run begins.
+func (e *evidence) phase(name string) {
+	e.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpPhase, Msg: name})
+}
+
+// interpose puts a wiretap on one hop.
+func (e *evidence) interpose(from, to, upstream string) (string, io.Closer, error) {
+	r, err := wiretap.Listen(wiretap.Config{Link: contract.Link{From: contract.Process(from), To: contract.Process(to)}, Upstream: upstream, Sink: e.rec})
+	if err != nil {
+		return "", nil, fmt.Errorf("listen on the link: %w", err)
+	}
+	e.mu.Lock()
+	e.taps = append(e.taps, r)
+	e.mu.Unlock()
+	return r.Addr(), r, nil
+}
+
+// attach begins to watch the databases, the journal and the logs. It runs before any service has started.
+func (e *evidence) attach(ctx context.Context, s *local.Stack) error {
+	database := func(w history.Witness, name string) (*witness.Database, error) {
+		url, err := s.SuperURL(name)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", name, err)
+		}
+		d, err := witness.Attach(ctx, witness.DatabaseConfig{URL: url, Witness: w, Proc: contract.Process(name), Ignore: notEvidence}, e.rec)
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", name, err)
+		}
+		return d, nil
+	}
+	e.journal = witness.FollowJournal(s.JournalPath(), e.rec)
+	e.logs = witness.FollowLogs(filepath.Dir(s.LogPath(local.LockServer)), e.rec)
+	var err error
+	if e.paydb, err = database(history.PayDB, local.PayDB); err != nil {
+		return err
+	}
+	e.lockdb, err = database(history.LockDB, local.LockDB)
+	return err
+}
+
+// collect takes what is left once the services have ended, and closes the history. A witness that lost its place has
+// said so in the history, and its file gets no trailer: that is the verdict's business, not an error of the harness.
+func (e *evidence) collect(ctx context.Context) error {
+	e.mu.Lock()
+	taps := e.taps
+	e.mu.Unlock()
+	var errs []error
+	for _, t := range taps {
+		errs = append(errs, t.Close())
+	}
+	e.rec.Complete(history.Wiretap)
+	for _, d := range []*witness.Database{e.paydb, e.lockdb} {
+		if d != nil {
+			errs = append(errs, unlessLost(d.Close(ctx)))
+		}
+	}
+	if e.journal != nil {
+		errs = append(errs, unlessLost(e.journal.Close(ctx)))
+	}
+	if e.logs != nil {
+		e.logs.Close()
+	}
+	e.rec.Complete(history.Nemesis)
+	e.rec.Complete(history.Run)
+	errs = append(errs, e.rec.Close())
+	return errors.Join(errs...)
+}
+
+func unlessLost(err error) error {
+	if errors.Is(err, witness.ErrLost) {
+		return nil
+	}
+	return err
+}

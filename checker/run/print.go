@@ -1,0 +1,73 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"fenceproof/checker/verdict"
+)
+
+// Print writes the verdict for a person: a line per invariant, the first violation's sentence, what was refused, and
+// how to see more. quiet leaves one line.
+func Print(w io.Writer, v *verdict.Run, quiet bool) error {
+	var b strings.Builder
+	if !quiet {
+		b.WriteString("\n")
+		tw := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+		for _, i := range v.Invariants {
+			fmt.Fprintf(tw, "  %s\t%s\t%d checked\t%s\n", i.ID, i.Status, i.Checked, detail(i))
+		}
+		_ = tw.Flush() // into memory
+		fmt.Fprintf(&b, "\n  refused by FENCED_OUT: %s\n  payouts: %s\n\n", counts(v.Refusals), counts(v.Payouts))
+	}
+	fmt.Fprintf(&b, "%s: %s\n", strings.ToUpper(string(v.Overall)), v.Reason)
+	if v.Expect != nil {
+		fmt.Fprintf(&b, "negative control %s: %s\n", met(v.Expect), v.Expect)
+	}
+	if !quiet {
+		fmt.Fprintf(&b, "again:  %s\n", v.Settings.Command)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func met(x *verdict.Expectation) string {
+	if x.Met {
+		return "as expected"
+	}
+	var why []string
+	if len(x.Missing) > 0 {
+		why = append(why, "not violated: "+strings.Join(x.Missing, ", "))
+	}
+	if len(x.Surplus) > 0 {
+		why = append(why, "violated but not expected: "+strings.Join(x.Surplus, ", "))
+	}
+	return "NOT as expected (" + cmp.Or(strings.Join(why, "; "), "see the reason above") + ")"
+}
+
+func detail(i verdict.Invariant) string {
+	switch {
+	case len(i.Violations) > 0:
+		return fmt.Sprintf("%d found, the first: %s", i.Found, i.Violations[0].Sentence)
+	case i.Reason != "":
+		return i.Reason
+	default:
+		return counts(i.Danger)
+	}
+}
+
+func counts(m map[string]int64) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, m[k]))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,150 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"fenceproof/checker/contract"
+)
+
+// How often the status is shown.
+const (
+	liveEvery  = 200 * time.Millisecond
+	plainEvery = 5 * time.Second
+)
+
+// progress tells a person what the run is doing: a line per phase and, in the long ones, a status line that is
+// rewritten in place on a terminal and printed anew every 5 s elsewhere.
+type progress struct {
+	out         io.Writer
+	live, quiet bool
+	begun       time.Time
+
+	mu     sync.Mutex
+	status bool // a status line stands on the terminal's current line
+}
+
+func newProgress(c Config) *progress {
+	return &progress{out: c.Out, live: c.Live && !c.Quiet, quiet: c.Quiet, begun: time.Now()}
+}
+
+// begin says that a phase begins.
+func (p *progress) begin(phase string) { p.say(phase, "%s", phases[phase]) }
+
+// phases says in a few words what each phase does.
+var phases = map[string]string{
+	"boot":    "starting databases and services",
+	"seed":    "opening the accounts",
+	"drive":   "offering payouts and breaking the system",
+	"drain":   "all is healed; waiting for the payouts to end",
+	"collect": "stopping the services and taking the rest of the evidence",
+	"judge":   "judging the history",
+	"report":  "writing the report",
+}
+
+// note is say for a text made elsewhere.
+func (p *progress) note(phase, text string) { p.say(phase, "%s", text) }
+
+// say prints one line.
+func (p *progress) say(phase, format string, args ...any) {
+	if p.quiet {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	fmt.Fprintf(p.out, "%6.1fs  %-8s %s\n", time.Since(p.begun).Seconds(), phase, fmt.Sprintf(format, args...))
+}
+
+// clear takes the status line off the terminal. The caller holds mu.
+func (p *progress) clear() {
+	if p.status {
+		fmt.Fprint(p.out, "\r\x1b[2K")
+		p.status = false
+	}
+}
+
+// watch shows the status until stop is called.
+func (p *progress) watch(status func() string) (stop func()) {
+	if p.quiet {
+		return func() {}
+	}
+	every := plainEvery
+	if p.live {
+		every = liveEvery
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				p.show(status())
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+func (p *progress) show(status string) {
+	if !p.live {
+		p.say("", "%s", status)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	fmt.Fprintf(p.out, "%6.1fs  %s", time.Since(p.begun).Seconds(), status)
+	p.status = true
+}
+
+// status is the run in one line: operations per second since the last look, payouts by state, faults, violations.
+func (r *state) status() string {
+	c := r.judge.Counts()
+	var ops int64
+	for _, n := range c.Operations {
+		ops += n
+	}
+	rate := r.rate.per(ops)
+	parts := []string{fmt.Sprintf("%.0f ops/s", rate)}
+	for _, s := range []contract.State{contract.Pending, contract.Claimed, contract.RailSubmitted, contract.RailAcked, contract.Posted, contract.RailAmbiguous, contract.Failed} {
+		if n := c.Payouts[string(s)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", s, n))
+		}
+	}
+	n := r.engine.Status()
+	if len(n.Active) > 0 {
+		parts = append(parts, "now "+strings.Join(n.Active, ", "))
+	}
+	var refused int64
+	for _, k := range c.Refusals {
+		refused += k
+	}
+	parts = append(parts, fmt.Sprintf("%d faults", n.Windows), fmt.Sprintf("%d fenced out", refused), fmt.Sprintf("%d violations", r.judge.Found()))
+	return strings.Join(parts, " · ")
+}
+
+// meter turns a growing count into a rate.
+type meter struct {
+	at   time.Time
+	last int64
+}
+
+func (m *meter) per(n int64) float64 {
+	now := time.Now()
+	d := now.Sub(m.at).Seconds()
+	delta := float64(n - m.last)
+	first := m.at.IsZero()
+	m.at, m.last = now, n
+	if first || d <= 0 {
+		return 0
+	}
+	return delta / d
+}

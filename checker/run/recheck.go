@@ -1,0 +1,45 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// Recheck judges the history in the run's folder dir again, from its files alone. It writes nothing.
+func Recheck(dir string) (*verdict.Run, error) {
+	v, err := judge(dir)
+	if err != nil {
+		return nil, fmt.Errorf("recheck %s: %w", dir, err)
+	}
+	return v, nil
+}
+
+func readRecorded(h history.Header) (recorded, error) {
+	var r recorded
+	if len(h.Config) == 0 {
+		return r, errors.New("the history's header has no \"config\": it must say how the run was set, see docs/history.md")
+	}
+	if err := json.Unmarshal(h.Config, &r); err != nil {
+		return r, fmt.Errorf("read the settings in the history's header: %w", err)
+	}
+	return r, nil
+}
+
+func readAll(r *history.Reader, observe func(*history.Event)) error {
+	for {
+		var e history.Event
+		err := r.Next(&e)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the history: %w", err)
+		}
+		observe(&e)
+	}
+}

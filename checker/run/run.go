@@ -1,0 +1,315 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/invariant"
+	"fenceproof/checker/verdict"
+	"fenceproof/deploy/local"
+	"fenceproof/deploy/postgres"
+	"fenceproof/nemesis"
+	"fenceproof/reports"
+	"fenceproof/workloads"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+)
+
+// Times of the harness's own steps.
+const (
+	bootTimeout    = 60 * time.Second
+	stopTimeout    = 20 * time.Second
+	collectTimeout = 20 * time.Second
+	drainPoll      = 100 * time.Millisecond
+)
+
+// state is one run while it is going on.
+type state struct {
+	cfg     Config
+	id, dir string
+	out     *progress
+	ev      *evidence
+	judge   *invariant.Judge
+	stack   *local.Stack
+	load    *workloads.Payout
+	engine  *nemesis.Engine
+	started time.Time
+	rate    meter
+}
+
+// Verify does one run and writes verdict.json and the report. When ctx ends early it heals, judges what there is and
+// reports that. The error is the harness's own failure; what the run found is in the verdict.
+func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
+	pg, err := prepare(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	id, dir, err := makeFolder(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ev, err := openEvidence(dir, id, cfg, versions(pg.Version()))
+	if err != nil {
+		return nil, err
+	}
+	r := &state{cfg: cfg, id: id, dir: dir, out: newProgress(cfg), ev: ev, judge: invariant.NewJudge(cfg.settings()), started: time.Now()}
+	ev.rec.Subscribe(r.judge.Observe)
+	planText, err := cfg.Plan.Write()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, planFile), planText, 0o644); err != nil {
+		return nil, fmt.Errorf("keep the plan: %w", err)
+	}
+	r.out.say("plan", "%s", r.describe())
+	runErr := r.live(ctx, pg)
+	v, err := r.conclude(runErr)
+	if err != nil {
+		return nil, errors.Join(runErr, err)
+	}
+	if err := Print(cfg.Out, v, cfg.Quiet); err != nil {
+		return nil, errors.Join(runErr, err)
+	}
+	return v, runErr
+}
+
+// prepare finds what a run needs before anything is made: binaries, PostgreSQL, room.
+func prepare(ctx context.Context, cfg Config) (*postgres.Installation, error) {
+	if _, err := os.Stat(filepath.Join(cfg.Bin, local.LockServer)); err != nil {
+		return nil, fmt.Errorf("the services' binaries are not in %s; `make build` puts them there: %w", cfg.Bin, err)
+	}
+	if err := local.RequireSpace(cfg.Runs); err != nil {
+		return nil, err
+	}
+	pg, err := postgres.Prepare(ctx, func(s string) { fmt.Fprintln(cfg.Out, s) })
+	if err != nil {
+		return nil, fmt.Errorf("prepare PostgreSQL: %w", err)
+	}
+	return pg, nil
+}
+
+func (r *state) describe() string {
+	p := r.cfg.Plan
+	return fmt.Sprintf("seed %d: %s on %s, nemesis %s (%d steps), fencing %s, %d executors, %.4g payouts/s on %d accounts for %s",
+		p.Seed, p.Workload, p.Backend, p.Nemesis, len(p.Steps), r.cfg.Fencing, p.Executors, p.Rate, p.Accounts, p.Drive)
+}
+
+// live is the part of the run in which processes run. Whatever happens, they are gone when it returns, and the history
+// is closed.
+func (r *state) live(ctx context.Context, pg *postgres.Installation) (err error) {
+	r.enter("boot")
+	boot, cancel := context.WithTimeout(ctx, bootTimeout)
+	defer cancel()
+	r.stack, err = local.Boot(boot, local.Config{
+		RunDir: r.dir, BinDir: r.cfg.Bin, Postgres: pg, Executors: r.cfg.Plan.Executors, Env: environment(r.cfg),
+		Interpose: r.ev.interpose, BeforeServices: r.ev.attach, Progress: func(s string) { r.out.note("boot", s) },
+	})
+	if err != nil {
+		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), collectTimeout)
+		defer cancel()
+		return errors.Join(fmt.Errorf("boot the stack: %w", err), r.ev.collect(c))
+	}
+	err = r.work(ctx)
+	return errors.Join(err, r.end(ctx))
+}
+
+// work seeds, drives and breaks, heals and drains.
+func (r *state) work(ctx context.Context) error {
+	url, err := r.stack.AppURL(local.PayDB)
+	if err != nil {
+		return fmt.Errorf("find paydb: %w", err)
+	}
+	db, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return fmt.Errorf("open paydb for the workload: %w", err)
+	}
+	defer db.Close()
+	p := r.cfg.Plan
+	r.load = &workloads.Payout{Seed: p.Seed, Accounts: p.Accounts, Rate: p.Rate, Drive: time.Duration(p.Drive), Limit: p.Payouts, Executors: p.Executors}
+	r.enter("seed")
+	if err := r.load.Open(ctx, db); err != nil {
+		return r.unlessCut(ctx, err)
+	}
+	r.engine = nemesis.NewEngine(p, target{r.stack}, r.ev.rec)
+	r.ev.rec.Subscribe(r.engine.Observe)
+	r.enter("drive")
+	if err := r.unlessCut(ctx, r.drive(ctx, db)); err != nil {
+		return err
+	}
+	r.enter("drain")
+	return r.unlessCut(ctx, r.drain(ctx, db))
+}
+
+// drive offers the payouts while the nemesis breaks the system; both have ended, and all is healed, when it returns.
+func (r *state) drive(ctx context.Context, db workloads.Target) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := r.out.watch(r.status)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.load.Run(ctx, db) })
+	g.Go(func() error {
+		if err := r.engine.Run(ctx); err != nil {
+			return fmt.Errorf("nemesis: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		select {
+		case <-r.stack.Lost():
+			return errors.New("the warden has ended, and with it every process of the run")
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Duration(r.cfg.Plan.Drive)):
+			return nil
+		}
+	})
+	return g.Wait()
+}
+
+// drain waits until every payout is at its end. What is still open afterwards is seen in the verdict.
+func (r *state) drain(ctx context.Context, db workloads.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, maxDrain)
+	defer cancel()
+	stop := r.out.watch(r.status)
+	defer stop()
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for {
+		counts, err := r.load.Count(ctx, db)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err == nil && counts.Open() == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// unlessCut takes an interruption for what it is: the run is shorter, not broken.
+func (r *state) unlessCut(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	r.ev.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpInterrupted, Msg: context.Cause(ctx).Error()})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// end stops the services, takes the rest of the evidence and removes the stack. It does not hurry for ctx's end.
+func (r *state) end(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	r.enter("collect")
+	stop, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	err := r.stack.StopServices(stop)
+	collect, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	err = errors.Join(err, r.ev.collect(collect))
+	if r.cfg.Keep || err != nil || r.judge.Found() > 0 {
+		r.stack.KeepData()
+	}
+	closing, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	return errors.Join(err, r.stack.Close(closing))
+}
+
+// enter begins a phase.
+func (r *state) enter(phase string) {
+	r.ev.phase(phase)
+	r.out.begin(phase)
+}
+
+// conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read.
+func (r *state) conclude(harness error) (*verdict.Run, error) {
+	r.out.begin("judge")
+	v, err := judge(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	if harness != nil {
+		v.Harness = harness.Error()
+	}
+	if err := v.Write(r.dir); err != nil {
+		return nil, err
+	}
+	r.out.begin("report")
+	if err := writeReports(r.dir, v); err != nil {
+		return nil, err
+	}
+	return v, pointLatest(r.cfg.Runs, r.id)
+}
+
+func writeReports(dir string, v *verdict.Run) error {
+	if err := reports.Write(dir, *v, filepath.Join(dir, historyDir)); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+//CUT
+	return nil
+}
+
+// judge reads the history in dir and gives the verdict that follows from it and from nothing else.
+func judge(dir string) (*verdict.Run, error) {
+	reader, err := history.Open(filepath.Join(dir, historyDir))
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	h := reader.Header()
+	rec, err := readRecorded(h)
+	if err != nil {
+		return nil, err
+	}
+	j := invariant.NewJudge(rec.Settings)
+	var cut string
+	err = readAll(reader, func(e *history.Event) {
+		if e.W == history.Run && e.Op == history.OpInterrupted {
+			cut = e.Msg
+		}
+		j.Observe(e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	v := &verdict.Run{
+		Schema: verdict.SchemaVersion, ID: h.RunID, Started: h.Started, Expect: rec.Expect, Settings: rec.Settings, Versions: h.Versions,
+		Invariants: j.Conclude(reader.Gaps()), Gaps: j.Gaps(),
+	}
+	c := j.Counts()
+	v.Payouts, v.Refusals, v.Operations, v.Events = c.Payouts, c.Refusals, c.Operations, c.Events
+	v.Conclude()
+	qualify(v, cut)
+	return v, nil
+}
+
+// qualify says what the invariants alone do not: that a run was cut short, or that payouts were still open when it
+// ended, of which nobody knows yet how they would have ended. A violation stays one, and a control is judged as it is.
+func qualify(v *verdict.Run, cut string) {
+	var open int64
+	for s, n := range v.Payouts {
+		if !contract.State(s).Terminal() && contract.State(s) != contract.RailAmbiguous {
+			open += n
+		}
+	}
+	if open > 0 && v.Expect == nil && v.Overall != verdict.Violated {
+		v.Overall, v.Exit = verdict.Inconclusive, 2
+		v.Reason = fmt.Sprintf("%d payouts were still open when the drain ended; %s", open, v.Reason)
+	}
+	if cut != "" {
+		v.Reason = cut + "; " + v.Reason
+	}
+}
