@@ -103,11 +103,12 @@ type Run struct {
 
 // Settings are what a run was told to do; with Command anybody can do it again.
 type Settings struct {
-	Workload  string `json:"workload"`
-	Backend   string `json:"backend"`
-	Nemesis   string `json:"nemesis"`
-	Fencing   string `json:"fencing"` // on, payment-off, rail-off or off
-	Seed      uint64 `json:"seed"`
+	Workload string `json:"workload"`
+	Backend  string `json:"backend"`
+	Nemesis  string `json:"nemesis"`
+	Fencing  string `json:"fencing"` // on, payment-off, rail-off or off
+	// Seed is a decimal string in the file: JavaScript loses bits above 2^53.
+	Seed      uint64 `json:"seed,string"`
 	Executors int    `json:"executors"`
 	Accounts  int    `json:"accounts"`
 	// Rate is payouts per second offered; the durations are nanoseconds.

@@ -1,0 +1,181 @@
+package invariant
+
+import (
+	"strings"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+)
+
+// book is what all folds need to know: which payout belongs to which account, what accounts hold and where their fences
+// stand, who sent which call under which token. The Judge enters every event here before the folds see it.
+type book struct {
+	accounts map[string]*account
+	payouts  map[string]*payout
+	keys     map[string]*lockKey
+	calls    map[int64]*call
+	spare    []*call // ended calls, to be used again
+
+	txn   txn      // of the event in hand, when it is a commit of paydb
+	grant []grant  // of the event in hand, when it is a commit of lockdb
+	call  *call    // of the event in hand, when it is of a call that the book follows
+	ended callEnd  // of the event in hand, when it answers that call
+	kept  keptOnce // its copy, made once
+
+	covers map[history.Witness]int64 // the latest watermarks
+	lost   map[history.Witness]bool  // which witnesses lost their place
+
+	states     map[contract.State]int64
+	refusals   map[string]int64 // FENCED_OUT by resource type
+	operations map[contract.Op]int64
+	events     int64
+
+	// Danger met: stale requests refused at each fence point. The token that stands there already is no stale one.
+	staleRefusedPayment int64
+	staleRefusedRail    int64
+}
+
+// account is a customer's account or a clearing account.
+type account struct {
+	id       string
+	customer bool // a payout is drawn on it
+	known    bool // a row of it was seen
+	rebased  bool // it was there before its first row was seen, and what it held then is not known
+
+	opening, balance, entries int64
+	fence, mark               int64
+
+	// The highest token that each fence point is known to have accepted, by an answer that the wiretap saw.
+	payment, rail accepted
+	recent        ring // the last writes' answers, as evidence
+}
+
+// payout is one payout and what its requests left behind.
+type payout struct {
+	id       string
+	account  *account // nil until its row was seen
+	amount   int64
+	currency string
+	state    contract.State
+	token    int64 // claim token
+	legs     int64 // Σ legs, signed
+
+	prior     []priorCall // requests that a repetition would be a replay of
+	forgotten int64       // the highest token dropped from prior
+	authors   [authored]author
+	submits   [2]*history.Event // the first answers to its submissions that say it may have been forwarded
+}
+
+// lockKey is one key of the lock.
+type lockKey struct {
+	name     string
+	answered accepted // the highest token answered to an acquire
+	floor    accepted // the highest floor answered to a revoke
+	recent   ring     // the last grants' answers, as evidence
+}
+
+// accepted is a token and the event that shows it accepted.
+type accepted struct {
+	token int64
+	event *history.Event
+}
+
+// raise keeps the higher of two tokens.
+func (a *accepted) raise(token int64, e *history.Event) {
+	if token > a.token {
+		a.token, a.event = token, e
+	}
+}
+
+func newBook() *book {
+	return &book{
+		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
+		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{},
+		states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
+	}
+}
+
+// enter reads e for all folds; leave follows when they have seen it.
+func (b *book) enter(e *history.Event) {
+	b.events++
+	b.kept, b.call = keptOnce{}, nil
+	switch e.Op {
+	case history.OpWatermark:
+		b.covers[e.W] = max(b.covers[e.W], e.Covers)
+		return
+	case history.OpLostPlace:
+		b.lost[e.W] = true
+		return
+	}
+	switch e.W {
+	case history.PayDB:
+		if e.Op == history.OpCommit {
+			b.readTxn(e)
+		}
+	case history.LockDB:
+		if e.Op == history.OpCommit {
+			b.readGrants(e)
+		}
+	case history.Wiretap:
+		b.enterCall(e)
+	}
+}
+
+func (b *book) leave(e *history.Event) {
+	if e.W == history.Wiretap && e.Stage == history.Answered {
+		b.endCall(e)
+	}
+}
+
+func (b *book) account(id string) *account {
+	a := b.accounts[id]
+	if a == nil {
+		a = &account{id: id}
+		b.accounts[id] = a
+	}
+	return a
+}
+
+func (b *book) payout(id string) *payout {
+	p := b.payouts[id]
+	if p == nil {
+		p = &payout{id: id}
+		b.payouts[id] = p
+	}
+	return p
+}
+
+func (b *book) key(name string) *lockKey {
+	k := b.keys[name]
+	if k == nil {
+		k = &lockKey{name: name}
+		b.keys[name] = k
+	}
+	return k
+}
+
+// keyPrefix and an account's id make the lock key of the account.
+const keyPrefix = "payout:"
+
+// accountOf is the id of the account that a call is about, "" where nobody can tell.
+func (b *book) accountOf(e *history.Event) string {
+	switch {
+	case e.Account != "":
+		return e.Account
+	case e.Payout != "":
+		if p := b.payouts[e.Payout]; p != nil && p.account != nil {
+			return p.account.id
+		}
+	case e.Key != "":
+		id, _ := strings.CutPrefix(e.Key, keyPrefix)
+		return id
+	}
+	return ""
+}
+
+func (b *book) countState(from, to contract.State) {
+	if from != "" {
+		b.states[from]--
+	}
+	b.states[to]++
+}

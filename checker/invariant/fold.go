@@ -1,0 +1,101 @@
+// Package invariant judges a history. Each invariant is one fold in one file: it takes the events one after the other
+// and says at any time what it has found. The same fold runs while the system runs and over the files afterwards.
+//
+// Events come in order of I. Within one witness that order is real: the order of commits, of lines in the journal, of
+// requests forwarded and answered. Across witnesses it is only the order of arrival: a commit is recorded some
+// milliseconds before or after the answer to the request that made it. So no fold ever concludes anything from the
+// arrival order of two witnesses. A fact that needs the other witness waits for it; what needs something to be absent
+// waits for the other's watermark or for the end.
+//
+// docs/invariants.md says for each invariant what it rests on, how it is judged and what it cannot see.
+package invariant
+
+import (
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// Fold judges one invariant. Its memory grows with accounts, keys, payouts and open operations, never with events. A
+// Fold is not safe for several goroutines; a Judge is.
+type Fold interface {
+	// RestsOn lists the witnesses without which the invariant cannot be judged.
+	RestsOn() []history.Witness
+	// Observe takes the next event. It keeps nothing of e but copies.
+	Observe(e *history.Event)
+	// Finish comes after the last event, once. Now what was waited for is known to be absent, but only where the
+	// evidence of the witness that would have shown it is whole.
+	Finish(whole func(history.Witness) bool)
+	// Verdict is what has been found so far: counts and violations. Status and reason are left to verdict.Decide.
+	Verdict() verdict.Invariant
+}
+
+// folds makes the folds of a payout run, in the order of their verdicts. Another invariant is another file and a line here.
+func folds(b *book, t *tally) []Fold {
+	return []Fold{newTokenOrder(b, t), newPaidOnce(b, t), newBalance(b, t), newGrants(b, t), newFencePoints(b, t)}
+}
+
+// tally is shared by all folds of a Judge: how much was found, and what first.
+type tally struct {
+	found   int64
+	firstID string
+	first   verdict.Violation
+}
+
+// findings is the part of every fold that counts and keeps violations.
+type findings struct {
+	id        string
+	guarantee string
+	book      *book
+	tally     *tally
+
+	checked    int64
+	unresolved int64
+	found      int64
+	kept       []verdict.Violation
+	wants      []want // parallel to kept
+}
+
+// want says which events explain a kept violation: those that present, were granted, or name one of the tokens.
+type want struct {
+	account, payout, key string
+	tokens               [2]int64
+}
+
+// report counts a violation, and keeps it with its evidence while there are few.
+func (f *findings) report(sentence string, w want, proof ...*history.Event) {
+	f.found++
+	f.tally.found++
+	if f.tally.firstID != "" && len(f.kept) >= verdict.MaxViolations {
+		return
+	}
+	v := verdict.Violation{
+		Sentence: sentence, Account: w.account, Payout: w.payout, Key: w.key,
+		Events: f.book.evidence(w, proof),
+	}
+	if f.tally.firstID == "" {
+		f.tally.firstID, f.tally.first = f.id, v
+	}
+	if len(f.kept) < verdict.MaxViolations {
+		f.kept, f.wants = append(f.kept, v), append(f.wants, w)
+	}
+}
+
+// explain adds e to the kept violations that it explains and that still have room. Witnesses run ahead of one another,
+// so the answer to a write often arrives after the commit that proved it wrong.
+func (f *findings) explain(e *history.Event) {
+	if len(f.kept) == 0 || e.W != history.Wiretap {
+		return
+	}
+	for i := range f.kept {
+		if v := &f.kept[i]; len(v.Events) < maxEvidence && f.wants[i].explainedBy(e, f.book.accountOf(e)) {
+			v.Events = insertEvent(v.Events, abridged(e))
+		}
+	}
+}
+
+func (f *findings) verdict(danger map[string]int64) verdict.Invariant {
+	return verdict.Invariant{
+		ID: f.id, Guarantee: f.guarantee, Checked: f.checked, Danger: danger,
+		Unresolved: f.unresolved, Found: f.found, Violations: f.kept,
+	}
+}

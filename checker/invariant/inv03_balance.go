@@ -1,0 +1,174 @@
+// INV-03: after every commit the balances equal what was opened and posted, and at the end money moved exactly for what
+// was posted.
+
+package invariant
+
+import (
+	"fmt"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// balance compares, after every commit, balance with opening + Σ entries for each account it touched, and Σ legs with 0
+// for each payout it posted. At the end it holds every payout that is POSTED or FAILED against the journal: at least one
+// transfer of its amount if and only if it was posted.
+type balance struct {
+	findings
+	off   map[*account]int64 // by how much an account is off: a difference is reported when it comes up or changes
+	legs  map[*payout]int64  // the same for a payout's legs
+	last  map[*account]*history.Event
+	moved map[string]transfers
+	ends  map[*payout]*history.Event // the commit of a payout's last state, as evidence
+	blind bool                       // the log has a hole: sums prove nothing any more
+}
+
+// transfers is what the rail moved for one payout: the first, and the first of its exact amount.
+type transfers struct {
+	first, other *history.Event // of different amount or currency
+}
+
+func newBalance(b *book, t *tally) *balance {
+	return &balance{
+		findings: findings{id: "INV-03", guarantee: "After every commit each balance is its opening plus the sum of its entries and the legs of a payout cancel out; at the end the rail moved a payout's amount if and only if it is POSTED.", book: b, tally: t},
+		off:      map[*account]int64{}, legs: map[*payout]int64{}, last: map[*account]*history.Event{}, moved: map[string]transfers{}, ends: map[*payout]*history.Event{},
+	}
+}
+
+func (f *balance) RestsOn() []history.Witness {
+	return []history.Witness{history.PayDB, history.Journal}
+}
+
+func (f *balance) Observe(e *history.Event) {
+	f.explain(e)
+	switch {
+	case e.W == history.PayDB && e.Op == history.OpLostPlace:
+		f.blind = true
+	case e.W == history.PayDB && e.Op == history.OpCommit && !f.blind:
+		f.commit(&f.book.txn, e)
+	case e.W == history.Journal && e.Op == history.OpMoney:
+		m := f.moved[e.Payout]
+		switch {
+		case m.first == nil:
+			m.first = f.book.keep(e)
+		case m.other == nil && (e.Amount != m.first.Amount || e.Currency != m.first.Currency):
+			m.other = f.book.keep(e)
+		default:
+			return
+		}
+		f.moved[e.Payout] = m
+	}
+}
+
+func (f *balance) commit(t *txn, e *history.Event) {
+	f.checked++
+	for i := range t.accounts {
+		f.account(t.accounts[i].account, e)
+	}
+	for i := range t.legs {
+		f.account(t.legs[i].account, e)
+		f.payout(t.legs[i].payout, e)
+	}
+	for i := range t.accounts {
+		f.last[t.accounts[i].account] = f.book.keep(e)
+	}
+	for i := range t.payouts {
+		if c := &t.payouts[i]; c.to == contract.Posted || c.to == contract.Failed {
+			f.ends[c.payout] = ending(c, e)
+		}
+	}
+}
+
+// ending is the commit e without anything but the change c: one is kept for every payout.
+func ending(c *payoutChange, e *history.Event) *history.Event {
+	kept := *e
+	kept.Changes = []history.Change{{Table: "payout", Kind: history.Update, New: map[string]string{
+		"payout_id": c.payout.id, "state": string(c.to),
+	}}}
+	return &kept
+}
+
+func (f *balance) account(a *account, e *history.Event) {
+	if !a.known || a.rebased {
+		return
+	}
+	off := a.balance - a.opening - a.entries
+	if off == f.off[a] {
+		return
+	}
+	if off == 0 {
+		delete(f.off, a)
+		return
+	}
+	f.off[a] = off
+	w := want{account: a.id}
+	for i := range f.book.txn.writes {
+		if wr := &f.book.txn.writes[i]; wr.payout != nil {
+			w.payout, w.tokens[0] = wr.payout.id, wr.token
+			if wr.account != a { // a clearing account: its story is the customer's
+				w.key = keyPrefix + wr.account.id
+			}
+		}
+	}
+	f.report(fmt.Sprintf("account %s holds %d, but it was opened with %d and its entries sum up to %d",
+		a.id, a.balance, a.opening, a.entries), w, f.last[a], f.book.keep(e))
+}
+
+func (f *balance) payout(p *payout, e *history.Event) {
+	if p.legs == f.legs[p] {
+		return
+	}
+	if p.legs == 0 {
+		delete(f.legs, p)
+		return
+	}
+	f.legs[p] = p.legs
+	w := want{payout: p.id}
+	if p.account != nil {
+		w.account, w.tokens[0] = p.account.id, p.token
+	}
+	f.report(fmt.Sprintf("the legs of payout %s sum up to %d, not to 0", p.id, p.legs), w, f.last[p.account], f.book.keep(e))
+}
+
+// Finish compares the payouts that came to an end with the journal.
+func (f *balance) Finish(whole func(history.Witness) bool) {
+	if f.blind || !whole(history.PayDB) {
+		return // a payout's last state may be another one
+	}
+	for _, id := range sortedKeys(f.book.payouts) {
+		p := f.book.payouts[id]
+		if p.account == nil || p.state != contract.Posted && p.state != contract.Failed {
+			continue
+		}
+		m := f.moved[id]
+		paid := m.of(p) != nil
+		w := want{payout: id, account: p.account.id, tokens: [2]int64{p.token}}
+		switch {
+		case p.state == contract.Failed && paid:
+			f.checked++
+			f.report(fmt.Sprintf("payout %s is FAILED, but the rail moved its %d %s (%s)", id, p.amount, p.currency, m.of(p).RailRef),
+				w, append(f.book.railStory(id), m.of(p), f.ends[p])...)
+		case p.state == contract.Posted && !paid && whole(history.Journal):
+			f.checked++
+			f.report(fmt.Sprintf("payout %s is POSTED, but the rail never moved its %d %s", id, p.amount, p.currency),
+				w, append(f.book.railStory(id), m.first, f.ends[p])...)
+		case paid || whole(history.Journal):
+			f.checked++
+		}
+	}
+}
+
+// of is the transfer of p's amount, nil without one.
+func (m transfers) of(p *payout) *history.Event {
+	for _, e := range []*history.Event{m.first, m.other} {
+		if e != nil && e.Amount == p.amount && (e.Currency == "" || e.Currency == p.currency) {
+			return e
+		}
+	}
+	return nil
+}
+
+func (f *balance) Verdict() verdict.Invariant {
+	return f.verdict(map[string]int64{"stale_refused_payment": f.book.staleRefusedPayment})
+}

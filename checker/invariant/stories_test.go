@@ -1,0 +1,385 @@
+package invariant
+
+import (
+	"strings"
+	"testing"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// judged runs a Judge over events and gives the verdicts by id.
+func judged(events []history.Event, gaps map[history.Witness]string) map[string]verdict.Invariant {
+	j := NewJudge(verdict.Settings{Workload: "payout", Backend: "pg", Nemesis: "none", Fencing: "on"})
+	for i := range events {
+		j.Observe(&events[i])
+	}
+	out := map[string]verdict.Invariant{}
+	for _, inv := range j.Conclude(gaps) {
+		out[inv.ID] = inv
+	}
+	return out
+}
+
+// violated lists the ids that were violated.
+func violated(verdicts map[string]verdict.Invariant) string {
+	var ids []string
+	for _, id := range verdict.IDs() {
+		if verdicts[id].Status == verdict.Violated {
+			ids = append(ids, id)
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+// bank is a world with two customers and a clearing account, a payout paid on each.
+func bank() *world {
+	w := newWorld()
+	w.openAccount("clearing", 0)
+	w.openAccount("alice", 1000)
+	w.openAccount("bob", 1000)
+	for _, p := range []string{"p1", "p2", "p3"} {
+		w.order(p, "alice", 100)
+	}
+	for _, p := range []string{"q1", "q2"} {
+		w.order(p, "bob", 70)
+	}
+	w.pay("executor-1", "p1")
+	w.pay("executor-2", "q1")
+	return w
+}
+
+// stall pauses executor-1 with p2 before the step op, lets executor-2 take over and finish, and gives executor-1's token.
+func stall(w *world, op contract.Op) int64 {
+	t1 := w.acquire("executor-1", "alice")
+	steps := []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome, contract.OpPost}
+	at := 0
+	for ; steps[at] != op; at++ {
+		w.do("executor-1", steps[at], "p2", t1)
+	}
+	t2 := w.acquire("executor-2", "alice")
+	w.do("executor-2", contract.OpClaim, "p2", t2)
+	for _, s := range steps[max(at, 1):] {
+		w.do("executor-2", s, "p2", t2)
+	}
+	return t1
+}
+
+// healthy is a run with stalls before every step, at both fence points, and a lost answer.
+func healthy() *world {
+	w := bank()
+	t1 := stall(w, contract.OpSubmit)
+	w.do("executor-1", contract.OpSubmit, "p2", t1)
+	w.do("executor-1", contract.OpOutcome, "p2", t1)
+	t := w.acquire("executor-3", "alice")
+	w.do("executor-3", contract.OpClaim, "p3", t)
+	lost := w.ask("executor-3", contract.OpSubmitted, "p3", t)
+	w.execute(lost)
+	w.loseAnswer(lost)
+	t = w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p3", t)
+	w.do("executor-1", contract.OpClaim, "p3", t) // sent again
+	w.do("executor-1", contract.OpSubmit, "p3", t)
+	w.do("executor-1", contract.OpOutcome, "p3", t)
+	t2 := w.acquire("executor-2", "alice")
+	w.do("executor-2", contract.OpClaim, "p3", t2)
+	w.do("executor-1", contract.OpPost, "p3", t)
+	w.do("executor-2", contract.OpPost, "p3", t2)
+	w.do("executor-2", contract.OpClaim, "p3", t2) // a replay behind its own post
+	w.watermarks()
+	return w
+}
+
+func TestAHealthyHistoryPassesWithItsDangerCounted(t *testing.T) {
+	got := judged(healthy().events, nil)
+	for _, id := range verdict.IDs() {
+		if inv := got[id]; inv.Status != verdict.Pass || inv.Checked == 0 || inv.Unresolved != 0 {
+			t.Errorf("%s is %s (%s), checked %d, unresolved %d; want a pass with nothing left open", id, inv.Status, inv.Reason, inv.Checked, inv.Unresolved)
+		}
+	}
+	want := map[string]int64{"stale_refused_payment": 2, "stale_refused_rail": 1}
+	for counter, n := range want {
+		if got := got["INV-05"].Danger[counter]; got != n {
+			t.Errorf("danger %s is %d, want %d", counter, got, n)
+		}
+	}
+	if got := got["INV-04"].Danger["regrants"]; got < 3 {
+		t.Errorf("regrants is %d, want at least 3", got)
+	}
+}
+
+// wrong is a way to break an invariant: what the world does, which invariants fall, and words of the first sentence.
+type wrong struct {
+	name  string
+	story func(w *world)
+	falls string
+	words map[string]string
+}
+
+func check(t *testing.T, cases []wrong) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := bank()
+			c.story(w)
+			w.watermarks()
+			got := judged(w.events, nil)
+			if v := violated(got); v != c.falls {
+				t.Errorf("violated: %q, want %q", v, c.falls)
+			}
+			for _, inv := range got {
+				for _, v := range inv.Violations {
+					if n := len(v.Events); n < 3 || n > maxEvidence {
+						t.Errorf("%s: %q is proved by %d events, want 3 to %d", inv.ID, v.Sentence, n, maxEvidence)
+					}
+				}
+			}
+			for id, words := range c.words {
+				if vs := got[id].Violations; len(vs) == 0 || !strings.Contains(vs[0].Sentence, words) {
+					t.Errorf("%s says %+v, want a sentence with %q", id, vs, words)
+				}
+			}
+		})
+	}
+}
+
+func TestTokenOrder(t *testing.T) {
+	check(t, []wrong{
+		{"a stale post lands behind a newer one", func(w *world) {
+			w.paymentOff = true
+			w.do("executor-1", contract.OpPost, "p2", stall(w, contract.OpPost))
+		}, "INV-01 INV-03 INV-05", map[string]string{"INV-01": "executor-1 wrote to account alice with token 44 (post) after 46 had written (post)"}},
+		{"a stale take-over stamps an older claim token", func(w *world) {
+			w.paymentOff = true
+			t1 := w.acquire("executor-1", "alice")
+			t2 := w.acquire("executor-2", "alice")
+			w.do("executor-2", contract.OpClaim, "p2", t2)
+			w.do("executor-1", contract.OpClaim, "p2", t1)
+		}, "INV-01 INV-05", map[string]string{"INV-01": "executor-1 wrote to account alice with token 44 (claim) after 46 had written (claim)"}},
+		{"only the header of submitted tells that it was stale", func(w *world) {
+			t1 := w.acquire("executor-1", "alice")
+			w.do("executor-1", contract.OpClaim, "p2", t1)
+			t2 := w.acquire("executor-2", "alice")
+			w.do("executor-2", contract.OpClaim, "p2", t2)
+			w.paymentOff = true
+			w.do("executor-1", contract.OpSubmitted, "p2", t1)
+		}, "INV-01 INV-05", map[string]string{"INV-01": "with token 44 (submitted) after 46"}},
+		{"a stale outcome whose answer was lost has one possible author", func(w *world) {
+			t1 := w.acquire("executor-1", "alice")
+			w.do("executor-1", contract.OpClaim, "p2", t1)
+			w.do("executor-1", contract.OpSubmitted, "p2", t1)
+			late := w.ask("executor-1", contract.OpOutcome, "p2", t1)
+			t2 := w.acquire("executor-2", "alice")
+			w.do("executor-2", contract.OpClaim, "p2", t2)
+			w.paymentOff = true
+			w.execute(late)
+			w.loseAnswer(late)
+		}, "INV-01", map[string]string{"INV-01": "with token 44 (outcome) after 46"}},
+		{"a request takes effect under a token below one that was answered before it was sent", func(w *world) {
+			t1 := w.acquire("executor-1", "alice")
+			t2 := w.acquire("executor-2", "alice")
+			w.do("executor-2", contract.OpClaim, "p2", t2)
+			r := w.ask("executor-1", contract.OpClaim, "p3", t1)
+			r.answer = answer{status: 200}
+			w.reply(r)
+		}, "INV-01 INV-05", map[string]string{"INV-01": "executor-1's claim of payout p3 took effect with token 44, although 46 had been accepted"}},
+	})
+}
+
+func TestAWriteThatTwoRequestsMayHaveMadeIsLeftOutAndCounted(t *testing.T) {
+	w := bank()
+	t1 := w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", t1)
+	late := w.ask("executor-1", contract.OpSubmitted, "p2", t1)
+	t2 := w.acquire("executor-2", "alice")
+	w.do("executor-2", contract.OpClaim, "p2", t2)
+	w.paymentOff = true
+	w.execute(late)
+	w.loseAnswer(late)
+	w.loseAnswer(w.ask("executor-2", contract.OpSubmitted, "p2", t2))
+	got := judged(w.events, nil)["INV-01"]
+	if got.Status != verdict.Pass || got.Unresolved != 1 {
+		t.Errorf("INV-01 is %s with %d unresolved, want a pass with 1", got.Status, got.Unresolved)
+	}
+}
+
+func TestPaidOnce(t *testing.T) {
+	check(t, []wrong{
+		{"a stale submission moves money a second time", func(w *world) {
+			w.railOff = true
+			w.do("executor-1", contract.OpSubmit, "p2", stall(w, contract.OpSubmit))
+		}, "INV-02 INV-05", map[string]string{"INV-02": "the rail moved money for payout p2 2 times: rail-3 and now rail-4"}},
+		{"two submissions of a payout end ACKED", func(w *world) {
+			stall(w, contract.OpSubmit)
+			second := &attempt{id: "another", payout: "p2", token: 99}
+			w.commit(w.attemptInsert(second))
+			old := w.attemptRow(second)
+			second.outcome = contract.OutcomeAcked
+			w.commit(history.Change{Table: "rail_submission", Kind: history.Update, Old: old, New: w.attemptRow(second)})
+		}, "INV-02", map[string]string{"INV-02": "payout p2 has two submissions with the final outcome ACKED"}},
+	})
+}
+
+func TestBalance(t *testing.T) {
+	check(t, []wrong{
+		{"an account is debited twice for one pair of legs", func(w *world) {
+			w.paymentOff = true
+			w.do("executor-1", contract.OpPost, "p2", stall(w, contract.OpPost))
+		}, "INV-01 INV-03 INV-05", map[string]string{"INV-03": "account alice holds 700, but it was opened with 1000 and its entries sum up to -200"}},
+		{"the legs of a payout do not cancel out", func(w *world) {
+			stall(w, contract.OpPost)
+			w.commit(history.Change{Table: "ledger_entry", Kind: history.Insert, New: row{"payout_id": "p2", "account_id": "nobody", "direction": "CREDIT", "amount_minor": "5", "fence": "46"}})
+		}, "INV-03", map[string]string{"INV-03": "the legs of payout p2 sum up to 5, not to 0"}},
+		{"a payout is posted and the rail never moved its money", func(w *world) {
+			postUnpaid(w, 0)
+		}, "INV-03", map[string]string{"INV-03": "payout p2 is POSTED, but the rail never moved its 100 EUR"}},
+		{"a payout is posted and the rail moved another amount", func(w *world) {
+			postUnpaid(w, 99)
+		}, "INV-03", map[string]string{"INV-03": "payout p2 is POSTED, but the rail never moved its 100 EUR"}},
+		{"a payout failed and the rail moved its money", func(w *world) {
+			t1 := w.acquire("executor-1", "alice")
+			w.do("executor-1", contract.OpClaim, "p2", t1)
+			w.do("executor-1", contract.OpSubmitted, "p2", t1)
+			w.do("executor-1", contract.OpSubmit, "p2", t1)
+			r := w.ask("executor-1", contract.OpOutcome, "p2", t1)
+			r.reports = contract.OutcomeRejected
+			w.complete(r)
+		}, "INV-03", map[string]string{"INV-03": "payout p2 is FAILED, but the rail moved its 100 EUR (rail-3)"}},
+	})
+}
+
+// postUnpaid posts p2 although the rail was never asked; it moves another amount instead, or nothing.
+func postUnpaid(w *world, moved int64) {
+	t1 := w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", t1)
+	w.do("executor-1", contract.OpSubmitted, "p2", t1)
+	if moved > 0 {
+		w.move("p2", moved)
+	}
+	w.do("executor-1", contract.OpOutcome, "p2", t1)
+	w.do("executor-1", contract.OpPost, "p2", t1)
+}
+
+func TestAPayoutThatIsStillOpenOrAmbiguousIsLeftOutOfTheEnd(t *testing.T) {
+	w := bank()
+	t1 := w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", t1)
+	w.do("executor-1", contract.OpSubmitted, "p2", t1)
+	w.do("executor-1", contract.OpSubmit, "p2", t1) // money moved, and the answer is lost
+	r := w.ask("executor-1", contract.OpOutcome, "p2", t1)
+	r.reports = contract.OutcomeTimeout
+	w.complete(r)
+	if v := violated(judged(w.events, nil)); v != "" {
+		t.Errorf("violated: %s, want nothing", v)
+	}
+}
+
+func TestGrants(t *testing.T) {
+	revoke := func(w *world, res string) {
+		r := w.send(history.Event{Op: contract.OpRevoke, Proc: "operator", Key: "payout:alice"})
+		r.answer = answer{status: 200, res: res}
+		w.reply(r)
+	}
+	check(t, []wrong{
+		{"a waiter is granted an older token", func(w *world) {
+			waiting := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice"})
+			w.acquire("executor-1", "alice")
+			w.grant(0, "executor-2", "alice", 43)
+			w.answerAcquire(waiting, 43)
+		}, "INV-04", map[string]string{"INV-04": "executor-2 was granted key payout:alice with token 43 after 44 had been granted"}},
+		{"a take-over keeps the token of the dead holder", func(w *world) {
+			waiting := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice"})
+			token := w.acquire("executor-1", "alice")
+			w.grant(0, "executor-2", "alice", token)
+			w.answerAcquire(waiting, token)
+		}, "INV-04", map[string]string{"INV-04": "key payout:alice was granted twice with token 44, the second time to executor-2"}},
+		{"the answered token is not the logged one", func(w *world) {
+			r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice"})
+			w.grant(0, "executor-1", "alice", 50)
+			w.answerAcquire(r, 51)
+		}, "INV-04", map[string]string{"INV-04": "executor-1 was answered token 51 for key payout:alice, but the lock store's log has no such grant"}},
+		{"a restored store issues a token again", func(w *world) {
+			w.acquire("executor-1", "alice")
+			r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice"})
+			w.grant(1, "executor-2", "alice", 41)
+			w.answerAcquire(r, 41)
+		}, "INV-04", map[string]string{"INV-04": "executor-2 was answered token 41 for key payout:alice, although 44 had been answered before it asked"}},
+		{"renewing issues another token", func(w *world) {
+			token := w.acquire("executor-1", "alice")
+			r := w.send(history.Event{Op: contract.OpRenew, Proc: "executor-1", Key: "payout:alice", Token: token})
+			w.answerAcquire(r, token+1)
+		}, "INV-04", map[string]string{"INV-04": "executor-1 renewed key payout:alice with token 44 and was answered token 45"}},
+		{"a revoke leaves the floor at the revoked token", func(w *world) {
+			w.acquire("executor-1", "alice")
+			revoke(w, `{"revokedToken":44,"newTokenFloor":44,"revocationId":1}`)
+		}, "INV-04", map[string]string{"INV-04": "does not exceed the revoked token 44"}},
+		{"a grant below the floor of a revoke", func(w *world) {
+			w.acquire("executor-1", "alice")
+			revoke(w, `{"revokedToken":44,"newTokenFloor":60,"revocationId":1}`)
+			w.acquire("executor-2", "alice")
+		}, "INV-04", map[string]string{"INV-04": "executor-2 was answered token 46 for key payout:alice, although a revoke had raised its floor to 60"}},
+	})
+}
+
+func TestFencePoints(t *testing.T) {
+	check(t, []wrong{
+		{"an account's fence goes down", func(w *world) {
+			stall(w, contract.OpPost)
+			a := w.accounts["alice"]
+			old := w.accountRow(a)
+			a.fence = 12
+			w.commit(history.Change{Table: "account", Kind: history.Update, Old: old, New: w.accountRow(a)})
+		}, "INV-05", map[string]string{"INV-05": "the fence of account alice went down from 46 to 12"}},
+		{"a rail mark goes down", func(w *world) {
+			stall(w, contract.OpPost)
+			w.commit(history.Change{Table: "rail_high_water", Kind: history.Update, Old: row{"account_id": "alice", "highest_token": "46"}, New: row{"account_id": "alice", "highest_token": "12"}})
+		}, "INV-05", map[string]string{"INV-05": "the rail mark of account alice went down from 44 to 12"}},
+		{"an attempt is recorded under a token that the mark had reached", func(w *world) {
+			stall(w, contract.OpSubmit)
+			w.commit(w.attemptInsert(&attempt{id: "late", payout: "p3", token: 46}))
+		}, "INV-05", map[string]string{"INV-05": "rail-proxy let a submission of payout p3 pass with token 46, although the mark of account alice stood at 46"}},
+		{"a post passes a fence that stands at its own token", func(w *world) {
+			stall(w, contract.OpPost)
+			p := w.payouts["p3"]
+			w.attempts["p3"] = &attempt{moved: true}
+			w.move("p3", 100)
+			p.state, p.token = contract.RailAcked, 46
+			w.post(&request{Event: history.Event{Op: contract.OpPost, Token: 46}}, p, w.accounts["alice"])
+		}, "INV-05", map[string]string{"INV-05": "payment-resource let a post pass with token 46, although the fence of account alice stood at 46"}},
+		{"a stale request is refused for its state instead of its token", func(w *world) {
+			t1 := stall(w, contract.OpSubmitted)
+			r := w.ask("executor-1", contract.OpSubmitted, "p2", t1)
+			r.answer = answer{status: 409, code: contract.PayoutNotClaimable}
+			w.reply(r)
+		}, "INV-05", map[string]string{"INV-05": "executor-1's submitted of payout p2 with token 44 was answered 409 PAYOUT_NOT_CLAIMABLE instead of FENCED_OUT, although 46 had been accepted"}},
+		{"a stale submission takes effect at the rail", func(w *world) {
+			t1 := stall(w, contract.OpSubmit)
+			r := w.ask("executor-1", contract.OpSubmit, "p2", t1)
+			r.answer = answer{status: 409, code: contract.DuplicateSubmission}
+			w.reply(r)
+		}, "INV-05", map[string]string{"INV-05": "executor-1's submit of payout p2 with token 44 took effect, although 46 had been accepted there"}},
+	})
+}
+
+func TestReplaysAndHigherTokensThatFindTheWorkDoneAreNoViolations(t *testing.T) {
+	w := bank()
+	t1 := w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", t1)
+	w.do("executor-1", contract.OpSubmitted, "p2", t1)
+	w.do("executor-1", contract.OpSubmit, "p2", t1)
+	w.do("executor-1", contract.OpOutcome, "p2", t1)
+	t2 := w.acquire("executor-2", "alice")
+	w.do("executor-2", contract.OpClaim, "p2", t2)
+	w.do("executor-2", contract.OpPost, "p2", t2)
+	w.do("executor-1", contract.OpClaim, "p2", t1)   // stored
+	w.do("executor-1", contract.OpOutcome, "p2", t1) // stored
+	t3, t4 := w.acquire("executor-3", "alice"), w.acquire("executor-4", "alice")
+	w.do("executor-4", contract.OpPost, "p2", t4) // posted already: answered, nothing written
+	if a := w.do("executor-3", contract.OpClaim, "p3", t3); a.status != 200 {
+		t.Fatalf("the claim under a token that nothing shut out was answered %d", a.status)
+	}
+	if got := judged(w.events, nil); violated(got) != "" {
+		t.Errorf("violated: %s: %s", violated(got), got["INV-05"].Reason)
+	}
+}

@@ -1,0 +1,448 @@
+package invariant
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+)
+
+// world is a payout system in memory that writes the history that its witnesses would have recorded. It keeps the rules
+// of the contract, but for the two fencing switches; stories that need another fault write the rows themselves.
+type world struct {
+	paymentOff, railOff bool
+
+	clock     int64
+	calls     int64
+	xid       uint32
+	nextToken int64
+	events    []history.Event // in the order in which things happened
+
+	accounts map[string]*worldAccount
+	payouts  map[string]*worldPayout
+	grants   map[string]*worldGrant
+	stored   map[string]answer
+	attempts map[string]*attempt
+	money    int
+}
+
+type worldAccount struct {
+	id                   string
+	balance, fence, mark int64
+}
+
+type worldPayout struct {
+	id, account string
+	amount      int64
+	state       contract.State
+	token       int64
+	by          string
+	attempts    int64
+	posted      bool
+	postedFence int64
+}
+
+type worldGrant struct {
+	owner, session string
+	token          int64
+}
+
+type attempt struct {
+	id, payout string
+	token      int64
+	outcome    contract.Outcome
+	moved      bool
+}
+
+type answer struct {
+	status  int
+	code    contract.Code
+	highest int64
+	res     string
+	outcome contract.Outcome
+}
+
+// request is a call on its way.
+type request struct {
+	history.Event
+	body     string
+	executed bool
+	intent   *attempt // R1: recorded and to be forwarded
+	answer   answer
+	reports  contract.Outcome // P7
+}
+
+func newWorld() *world {
+	return &world{
+		nextToken: 40,
+		accounts:  map[string]*worldAccount{}, payouts: map[string]*worldPayout{}, grants: map[string]*worldGrant{},
+		stored: map[string]answer{}, attempts: map[string]*attempt{},
+	}
+}
+
+func (w *world) record(e history.Event) history.Event {
+	w.clock += 1000
+	e.I, e.T = int64(len(w.events)+1), w.clock
+	w.events = append(w.events, e)
+	return e
+}
+
+func (w *world) commit(changes ...history.Change) {
+	w.xid++
+	w.record(history.Event{W: history.PayDB, Type: contract.OK, Proc: contract.PayDB, Op: history.OpCommit, XID: w.xid, LSN: fmt.Sprintf("0/%X", w.clock), Changes: changes})
+}
+
+func (w *world) commitLock(epoch int, changes ...history.Change) {
+	w.xid++
+	w.record(history.Event{W: history.LockDB, Type: contract.OK, Proc: contract.LockDB, Op: history.OpCommit, XID: w.xid, Epoch: epoch, Changes: changes})
+}
+
+// watermarks: both databases' witnesses have recorded all that happened up to now.
+func (w *world) watermarks() {
+	covers := w.clock
+	for _, d := range []history.Witness{history.PayDB, history.LockDB} {
+		w.record(history.Event{W: d, Type: contract.Info, Op: history.OpWatermark, Covers: covers})
+	}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+type row = map[string]string
+
+func (w *world) accountRow(a *worldAccount) row {
+	return row{"account_id": a.id, "currency": "EUR", "balance_minor": itoa(a.balance), "fence": itoa(a.fence), "updated_at": itoa(w.clock)}
+}
+
+func (w *world) payoutRow(p *worldPayout) row {
+	r := row{"payout_id": p.id, "account_id": p.account, "amount_minor": itoa(p.amount), "currency": "EUR", "state": string(p.state),
+		"idempotency_key": "payout-" + p.id, "attempt_count": itoa(p.attempts), "updated_at": itoa(w.clock)}
+	if p.token > 0 {
+		r["claimed_by"], r["claim_token"] = p.by, itoa(p.token)
+	}
+	return r
+}
+
+// openAccount and order are what the workload inserts.
+func (w *world) openAccount(id string, balance int64) {
+	a := &worldAccount{id: id, balance: balance}
+	w.accounts[id] = a
+	w.commit(history.Change{Table: "account", Kind: history.Insert, New: w.accountRow(a)})
+}
+
+func (w *world) order(id, account string, amount int64) {
+	p := &worldPayout{id: id, account: account, amount: amount, state: contract.Pending}
+	w.payouts[id] = p
+	w.commit(history.Change{Table: "payout", Kind: history.Insert, New: w.payoutRow(p)})
+}
+
+// acquire lets proc take the account's lock, whoever held it before, and gives the token.
+func (w *world) acquire(proc, account string) int64 {
+	key := keyPrefix + account
+	call := w.send(history.Event{Op: contract.OpAcquire, Proc: contract.Process(proc), Key: key})
+	token := w.nextToken
+	w.nextToken += 2
+	w.grant(0, proc, account, token)
+	w.answerAcquire(call, token)
+	return token
+}
+
+// grant writes the grant's row: over an expired one, or anew.
+func (w *world) grant(epoch int, proc, account string, token int64) {
+	g := &worldGrant{owner: proc, session: "session-" + proc, token: token}
+	c := history.Change{Table: "lock_entry", Kind: history.Insert, New: w.grantRow(account, g)}
+	if old := w.grants[account]; old != nil {
+		c.Kind, c.Old = history.Update, w.grantRow(account, old)
+		c.Old["acquired_at"] = "before"
+	}
+	w.grants[account] = g
+	w.commitLock(epoch, c)
+}
+
+func (w *world) grantRow(account string, g *worldGrant) row {
+	return row{"lock_key": keyPrefix + account, "owner_id": g.owner, "session_id": g.session, "fencing_token": itoa(g.token),
+		"acquired_at": itoa(w.clock), "expires_at": itoa(w.clock + 1000)}
+}
+
+func (w *world) answerAcquire(r *request, token int64) {
+	r.Granted = token
+	r.answer = answer{status: 200}
+	w.reply(r)
+}
+
+// release frees the account's lock.
+func (w *world) release(account string) {
+	if g := w.grants[account]; g != nil {
+		delete(w.grants, account)
+		w.commitLock(0, history.Change{Table: "lock_entry", Kind: history.Delete, Old: w.grantRow(account, g)})
+	}
+}
+
+// send records a request as received and forwarded.
+func (w *world) send(e history.Event) *request {
+	w.calls++
+	e.W, e.Type, e.Call, e.Stage = history.Wiretap, contract.Invoke, w.calls, history.Received
+	w.record(e)
+	e.Stage = history.Forwarded
+	w.record(e)
+	return &request{Event: e, body: string(e.Op) + e.Req}
+}
+
+// reply records the answer.
+func (w *world) reply(r *request) {
+	e := r.Event
+	e.Stage, e.Status, e.Code, e.Highest, e.Res, e.Req = history.Answered, r.answer.status, r.answer.code, r.answer.highest, r.answer.res, ""
+	e.Type, e.Outcome = contract.Completion(e.Op, e.Status, e.Code)
+	if e.Op == contract.OpOutcome {
+		e.Outcome = r.reports
+	}
+	w.record(e)
+	e.Stage, e.Res = history.Delivered, ""
+	w.record(e)
+}
+
+// loseAnswer records that no answer came.
+func (w *world) loseAnswer(r *request) {
+	r.answer = answer{}
+	w.reply(r)
+}
+
+// ask sends a fenced request without its being carried out.
+func (w *world) ask(proc string, op contract.Op, payout string, token int64) *request {
+	e := history.Event{Op: op, Proc: contract.Process(proc), Owner: proc, Payout: payout, Token: token, Link: proc + "→payment-resource"}
+	if op == contract.OpSubmit {
+		e.Account, e.Link = w.payouts[payout].account, proc+"→rail-proxy"
+	}
+	return w.send(e)
+}
+
+// do sends a fenced request, carries it out and answers it.
+func (w *world) do(proc string, op contract.Op, payout string, token int64) answer {
+	return w.complete(w.ask(proc, op, payout, token))
+}
+
+func (w *world) complete(r *request) answer {
+	w.execute(r)
+	w.reply(r)
+	return r.answer
+}
+
+func (w *world) execute(r *request) {
+	if r.executed {
+		return
+	}
+	r.executed = true
+	if r.Op == contract.OpSubmit {
+		w.submitIntent(r)
+		w.forwardToRail(r, contract.OutcomeAcked, true)
+		return
+	}
+	r.answer = w.payment(r)
+}
+
+// pay brings a payout from PENDING to POSTED under one grant.
+func (w *world) pay(proc, payout string) int64 {
+	token := w.acquire(proc, w.payouts[payout].account)
+	for _, op := range []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome, contract.OpPost} {
+		if a := w.do(proc, op, payout, token); a.status != 200 {
+			panic(fmt.Sprintf("%s of %s was answered %d %s", op, payout, a.status, a.code))
+		}
+	}
+	w.release(w.payouts[payout].account)
+	return token
+}
+
+// payment is payment-resource's judgement in the order of the contract: replay, fence, claim token, state, funds.
+func (w *world) payment(r *request) answer {
+	p := w.payouts[r.Payout]
+	a := w.accounts[p.account]
+	replayKey := fmt.Sprint(r.Op, r.Payout, r.Token)
+	if stored, ok := w.stored[replayKey]; ok {
+		return stored
+	}
+	if !w.paymentOff && a.fence >= r.Token {
+		return w.fenced(r, a.fence, "account")
+	}
+	ans := w.transition(r, p, a)
+	if ans.status == 200 || r.Op == contract.OpClaim && ans.code == contract.InsufficientFunds {
+		w.stored[replayKey] = ans
+	}
+	return ans
+}
+
+func (w *world) fenced(r *request, highest int64, resource string) answer {
+	return answer{status: 409, code: contract.FencedOut, highest: highest,
+		res: fmt.Sprintf(`{"code":"FENCED_OUT","details":{"presentedToken":%d,"highestToken":%d,"resourceType":%q}}`, r.Token, highest, resource)}
+}
+
+func (w *world) transition(r *request, p *worldPayout, a *worldAccount) answer {
+	refuse := answer{status: 409, code: contract.PayoutNotClaimable, res: `{"code":"PAYOUT_NOT_CLAIMABLE"}`}
+	ok := answer{status: 200, res: "{}"}
+	before, beforeAccount := w.payoutRow(p), w.accountRow(a)
+	update := func() {
+		w.commit(history.Change{Table: "payout", Kind: history.Update, Old: before, New: w.payoutRow(p)})
+	}
+	claimed := func() { // claims and resolves raise the fence and stamp the payout
+		a.fence, p.token, p.by = r.Token-1, r.Token, string(r.Proc)
+		w.commit(history.Change{Table: "account", Kind: history.Update, Old: beforeAccount, New: w.accountRow(a)},
+			history.Change{Table: "payout", Kind: history.Update, Old: before, New: w.payoutRow(p)})
+	}
+	mine := w.paymentOff || p.token == r.Token
+	switch {
+	case r.Op == contract.OpClaim && p.state == contract.Pending:
+		if w.inFlight(p) {
+			return refuse
+		}
+		p.attempts++
+		if p.state = contract.Claimed; w.available(a) < 0 {
+			p.state, ok = contract.Failed, answer{status: 422, code: contract.InsufficientFunds}
+		}
+		claimed()
+	case r.Op == contract.OpClaim && (p.state == contract.Claimed || p.state == contract.RailSubmitted || p.state == contract.RailAcked):
+		p.attempts++
+		claimed()
+	case r.Op == contract.OpResolve && p.state == contract.RailAmbiguous:
+		if p.state = contract.Failed; w.attempts[p.id] != nil && w.attempts[p.id].moved {
+			p.state = contract.RailAcked
+		}
+		claimed()
+	case r.Op == contract.OpSubmitted && mine && p.state == contract.Claimed:
+		p.state = contract.RailSubmitted
+		update()
+	case r.Op == contract.OpOutcome && mine && p.state == contract.RailSubmitted:
+		p.state = map[contract.Outcome]contract.State{"": contract.RailAcked, contract.OutcomeAcked: contract.RailAcked, contract.OutcomeRejected: contract.Failed, contract.OutcomeTimeout: contract.RailAmbiguous}[r.reports]
+		update()
+	case r.Op == contract.OpPost && !w.paymentOff && p.state == contract.Posted:
+		ok.res = w.entries(p)
+	case r.Op == contract.OpPost && (p.state == contract.RailAcked && (mine || p.token < r.Token) || p.state == contract.Posted && w.paymentOff):
+		w.post(r, p, a)
+		ok.res = w.entries(p)
+	default:
+		return refuse
+	}
+	return ok
+}
+
+// post writes the double entry. With fencing off it is written again, but for the legs, which are there already.
+func (w *world) post(r *request, p *worldPayout, a *worldAccount) {
+	clearing := w.accounts["clearing"]
+	var cs []history.Change
+	change := func(x *worldAccount, amount, fence int64) {
+		old := w.accountRow(x)
+		x.balance, x.fence = x.balance+amount, fence
+		cs = append(cs, history.Change{Table: "account", Kind: history.Update, Old: old, New: w.accountRow(x)})
+	}
+	leg := func(account, direction string) {
+		cs = append(cs, history.Change{Table: "ledger_entry", Kind: history.Insert, New: row{"entry_id": account + p.id, "payout_id": p.id, "account_id": account,
+			"direction": direction, "amount_minor": itoa(p.amount), "fence": itoa(r.Token)}})
+	}
+	change(a, -p.amount, r.Token)
+	if !p.posted {
+		leg(a.id, "DEBIT")
+		leg(clearing.id, "CREDIT")
+		p.postedFence = r.Token
+	}
+	change(clearing, p.amount, 0)
+	old := w.payoutRow(p)
+	p.state, p.posted = contract.Posted, true
+	w.commit(append(cs, history.Change{Table: "payout", Kind: history.Update, Old: old, New: w.payoutRow(p)})...)
+}
+
+func (w *world) entries(p *worldPayout) string {
+	type entry struct {
+		Fence int64 `json:"fence"`
+	}
+	text, _ := json.Marshal(map[string][]entry{"entries": {{p.postedFence}, {p.postedFence}}})
+	return string(text)
+}
+
+func (w *world) ofAccount(account string, states ...contract.State) (n int, sum int64) {
+	for _, p := range w.payouts {
+		if p.account == account && slices.Contains(states, p.state) {
+			n, sum = n+1, sum+p.amount
+		}
+	}
+	return n, sum
+}
+
+func (w *world) inFlight(p *worldPayout) bool {
+	n, _ := w.ofAccount(p.account, contract.Claimed, contract.RailSubmitted, contract.RailAcked)
+	return n > 0
+}
+
+func (w *world) available(a *worldAccount) int64 {
+	_, reserved := w.ofAccount(a.id, contract.Claimed, contract.RailSubmitted, contract.RailAcked, contract.RailAmbiguous)
+	return a.balance - reserved
+}
+
+// submitIntent is rail-proxy's first transaction (C1 1.6 d): raise the mark, then insert the attempt.
+func (w *world) submitIntent(r *request) {
+	a := w.accounts[r.Account]
+	if !w.railOff && a.mark >= r.Token {
+		w.commit(w.attemptInsert(&attempt{id: "refused" + itoa(r.Call), payout: r.Payout, token: r.Token, outcome: contract.OutcomeFenced}))
+		r.answer = w.fenced(r, a.mark, "rail")
+		return
+	}
+	mark := history.Change{Table: "rail_high_water", Kind: history.Insert, New: row{"account_id": a.id, "highest_token": itoa(r.Token)}}
+	if a.mark > 0 {
+		mark.Kind, mark.Old = history.Update, row{"account_id": a.id, "highest_token": itoa(a.mark)}
+	}
+	a.mark = r.Token
+	there := w.attempts[r.Payout]
+	if there != nil && !w.railOff {
+		w.commit(mark)
+		r.answer = answer{status: 409, code: contract.DuplicateSubmission, outcome: there.outcome}
+		return
+	}
+	r.intent = &attempt{id: "submission" + itoa(r.Call), payout: r.Payout, token: r.Token}
+	if there != nil { // with fencing off the index does not let a second one in, and it is forwarded all the same
+		w.commit(mark)
+		return
+	}
+	w.attempts[r.Payout] = r.intent
+	w.commit(mark, w.attemptInsert(r.intent))
+}
+
+// forwardToRail forwards what was recorded: the rail moves money or not, and the proxy learns the outcome.
+func (w *world) forwardToRail(r *request, outcome contract.Outcome, moves bool) {
+	if r.intent == nil {
+		return
+	}
+	if moves {
+		w.move(r.Payout, w.payouts[r.Payout].amount)
+	}
+	if w.attempts[r.Payout] == r.intent {
+		old := w.attemptRow(r.intent)
+		r.intent.outcome, r.intent.moved = outcome, moves
+		w.commit(history.Change{Table: "rail_submission", Kind: history.Update, Old: old, New: w.attemptRow(r.intent)})
+	}
+	switch outcome {
+	case contract.OutcomeAcked:
+		r.answer = answer{status: 200, outcome: outcome}
+	case contract.OutcomeRejected:
+		r.answer = answer{status: 422, code: contract.Rejected, outcome: outcome}
+	default:
+		r.answer = answer{status: 409, code: contract.CodeRailAmbiguous}
+	}
+	r.intent = nil
+}
+
+func (w *world) move(payout string, amount int64) {
+	w.money++
+	w.record(history.Event{W: history.Journal, Type: contract.Info, Proc: contract.RailStub, Op: history.OpMoney, Payout: payout,
+		Amount: amount, Currency: "EUR", RailRef: fmt.Sprintf("rail-%d", w.money)})
+}
+
+func (w *world) attemptRow(a *attempt) row {
+	r := row{"submission_id": a.id, "payout_id": a.payout, "presented_token": itoa(a.token)}
+	if a.outcome != "" {
+		r["outcome"] = string(a.outcome)
+	}
+	return r
+}
+
+func (w *world) attemptInsert(a *attempt) history.Change {
+	return history.Change{Table: "rail_submission", Kind: history.Insert, New: w.attemptRow(a)}
+}

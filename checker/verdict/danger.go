@@ -1,0 +1,87 @@
+package verdict
+
+import "time"
+
+// Need is what a pass of an invariant needs to have met: at least Min of a danger counter. A run in which the danger
+// never came up proves nothing about the guard against it.
+type Need struct {
+	Invariant string
+	Counter   string // a key of Invariant.Danger
+	Min       int64
+	What      string // the counter in words
+}
+
+// point is the fence point whose refusals a counter counts; with its switch off nothing is needed of it.
+type point int
+
+const (
+	anywhere point = iota
+	payment
+	rail
+)
+
+// danger is the table: which danger a run with a nemesis and a workload must have met for which invariant. An invariant
+// without an entry passes on what was checked.
+var danger = []struct {
+	nemesis, workload  string
+	invariant, counter string
+	at                 point
+	perRun             bool // the minimum grows with the run; else it is 1
+	what               string
+}{
+	{"pause", "payout", "INV-01", "stale_refused_payment", payment, true, "stale writes that payment-resource refused with FENCED_OUT"},
+	{"pause", "payout", "INV-02", "stale_refused_rail", rail, true, "stale submissions that rail-proxy refused with FENCED_OUT"},
+	{"pause", "payout", "INV-03", "stale_refused_payment", payment, true, "stale writes that payment-resource refused with FENCED_OUT"},
+	{"pause", "payout", "INV-04", "regrants", anywhere, false, "grants of a key after its first"},
+	{"pause", "payout", "INV-05", "stale_refused_payment", payment, true, "stale writes that payment-resource refused with FENCED_OUT"},
+	{"pause", "payout", "INV-05", "stale_refused_rail", rail, true, "stale submissions that rail-proxy refused with FENCED_OUT"},
+}
+
+// The minimum of refusals at a fence point: in a run that drives long enough, by backend (an etcd lease lasts longer, so
+// fewer pauses fit), and in a short one.
+const (
+	minOnPG   = 10
+	minOnEtcd = 3
+	minShort  = 1
+
+	shortDrive = 20 * time.Second // a shorter drive is a short run
+)
+
+// Needs lists what passes of a run with settings s need.
+func Needs(s Settings) []Need {
+	var needs []Need
+	for _, d := range danger {
+		if d.nemesis != s.Nemesis || d.workload != s.Workload || d.at.off(s.Fencing) {
+			continue
+		}
+		n := Need{Invariant: d.invariant, Counter: d.counter, Min: 1, What: d.what}
+		if d.perRun {
+			n.Min = minimum(s)
+		}
+		needs = append(needs, n)
+	}
+	return needs
+}
+
+func minimum(s Settings) int64 {
+	switch {
+	case s.Drive < shortDrive:
+		return minShort
+	case s.Backend == "etcd":
+		return minOnEtcd
+	}
+	return minOnPG
+}
+
+// off tells whether fencing switches the point off.
+func (p point) off(fencing string) bool {
+	switch fencing {
+	case "off":
+		return p != anywhere
+	case "payment-off":
+		return p == payment
+	case "rail-off":
+		return p == rail
+	}
+	return false
+}

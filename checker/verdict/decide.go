@@ -1,0 +1,117 @@
+package verdict
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fenceproof/checker/history"
+)
+
+// Decide gives inv its status and the reason for it. missing says which of the witnesses that the invariant rests on are
+// not whole, and why. A violation that was found stays one, whatever is missing.
+func Decide(inv Invariant, missing map[history.Witness]string, s Settings) Invariant {
+	switch {
+	case inv.Found > 0:
+		inv.Status = Violated
+		inv.Reason = fmt.Sprintf("%s found", plural(inv.Found, "violation"))
+		if len(inv.Violations) > 0 {
+			inv.Reason = inv.Violations[0].Sentence
+		}
+	case len(missing) > 0:
+		inv.Status = Inconclusive
+		var parts []string
+		for _, w := range slices.Sorted(maps.Keys(missing)) {
+			parts = append(parts, fmt.Sprintf("the evidence of the %s witness is not whole: %s", w, missing[w]))
+		}
+		inv.Reason = strings.Join(parts, "; ")
+	case inv.Checked == 0:
+		inv.Status, inv.Reason = NotExercised, "the history holds nothing that it could be judged by"
+	default:
+		inv.Status, inv.Reason = Pass, ""
+		if short := lacking(inv, s); len(short) > 0 {
+			inv.Status, inv.Reason = NotExercised, strings.Join(short, "; ")
+		}
+	}
+	return inv
+}
+
+// lacking says what danger a pass of inv still needed.
+func lacking(inv Invariant, s Settings) []string {
+	var short []string
+	for _, n := range Needs(s) {
+		if n.Invariant == inv.ID && inv.Danger[n.Counter] < n.Min {
+			short = append(short, fmt.Sprintf("%s: %d, a pass needs %d", n.What, inv.Danger[n.Counter], n.Min))
+		}
+	}
+	return short
+}
+
+// Conclude fills in what follows from the invariants: Overall, Reason, the expectation's outcome, and Exit. The command
+// exits with 255 instead when Harness is set.
+func (r *Run) Conclude() {
+	r.Schema = SchemaVersion
+	r.Overall, r.Reason = overall(r.Invariants)
+	if r.Harness != "" {
+		r.Overall = Worse(r.Overall, Inconclusive)
+		if r.Overall == Inconclusive {
+			r.Reason = "the harness itself failed, so the run proves nothing: " + r.Harness
+		}
+	}
+	if r.Expect == nil {
+		r.Exit = exitOf(r.Overall)
+		return
+	}
+	r.Expect.Evaluate(r.Invariants)
+	r.Exit, r.Reason = r.Expect.exit(r.Invariants)
+}
+
+// Exit statuses of a run that came to a verdict. 254 (wrong usage) and 255 (the harness failed) are the command's own.
+const (
+	ExitPass     = 0
+	ExitViolated = 1
+	ExitOpen     = 2 // inconclusive or not exercised
+)
+
+func exitOf(s Status) int {
+	switch s {
+	case Pass:
+		return ExitPass
+	case Violated:
+		return ExitViolated
+	}
+	return ExitOpen
+}
+
+// overall is the worst status of all, and a sentence that names the invariants that have it.
+func overall(invariants []Invariant) (Status, string) {
+	if len(invariants) == 0 {
+		return NotExercised, "no invariant was judged"
+	}
+	worst := Pass
+	for _, inv := range invariants {
+		worst = Worse(worst, inv.Status)
+	}
+	var ids, why []string
+	for _, inv := range invariants {
+		if inv.Status == worst {
+			ids, why = append(ids, inv.ID), append(why, inv.Reason)
+		}
+	}
+	names := strings.Join(ids, ", ")
+	switch worst {
+	case Pass:
+		return worst, names + " held"
+	case Violated:
+		return worst, names + " violated: " + why[0]
+	}
+	return worst, fmt.Sprintf("%s %s: %s", names, worst, why[0])
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

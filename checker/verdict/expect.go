@@ -1,0 +1,89 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fenceproof/checker/contract"
+)
+
+// IDs lists the invariants that this build judges.
+func IDs() []string { return []string{"INV-01", "INV-02", "INV-03", "INV-04", "INV-05"} }
+
+// ParseExpectation reads what a negative control has to violate: ids separated by commas, each with a "?" where it may be
+// violated but need not, for example "INV-02,INV-05,INV-03?". An error names the id that was probably meant.
+func ParseExpectation(s string) (Expectation, error) {
+	var x Expectation
+	for field := range strings.SplitSeq(s, ",") {
+		id := strings.ToUpper(strings.TrimSpace(field))
+		id, may := strings.CutSuffix(id, "?")
+		switch {
+		case id == "":
+			return Expectation{}, fmt.Errorf("read the expectation %q: an invariant's id is missing; write it like INV-02,INV-05,INV-03?", s)
+		case !slices.Contains(IDs(), id):
+			return Expectation{}, fmt.Errorf("read the expectation %q: %q is no invariant; did you mean %s?", s, strings.TrimSpace(field), contract.Nearest(id, IDs()))
+		case slices.Contains(x.Must, id) || slices.Contains(x.May, id):
+			return Expectation{}, fmt.Errorf("read the expectation %q: %s stands there twice", s, id)
+		case may:
+			x.May = append(x.May, id)
+		default:
+			x.Must = append(x.Must, id)
+		}
+	}
+	if len(x.Must) == 0 {
+		return Expectation{}, fmt.Errorf("read the expectation %q: at least one invariant must be violated, so one needs to stand there without a ?", s)
+	}
+	return x, nil
+}
+
+// String is x as ParseExpectation reads it.
+func (x *Expectation) String() string {
+	parts := slices.Clone(x.Must)
+	for _, id := range x.May {
+		parts = append(parts, id+"?")
+	}
+	return strings.Join(parts, ",")
+}
+
+// Evaluate compares x with what was violated and fills in Met, Missing and Surplus.
+func (x *Expectation) Evaluate(invariants []Invariant) {
+	x.Missing, x.Surplus = nil, nil
+	violated := map[string]bool{}
+	for _, inv := range invariants {
+		if inv.Status != Violated {
+			continue
+		}
+		violated[inv.ID] = true
+		if !x.names(inv.ID) {
+			x.Surplus = append(x.Surplus, inv.ID)
+		}
+	}
+	for _, id := range x.Must {
+		if !violated[id] {
+			x.Missing = append(x.Missing, id)
+		}
+	}
+	x.Met = len(x.Missing) == 0 && len(x.Surplus) == 0
+}
+
+func (x *Expectation) names(id string) bool {
+	return slices.Contains(x.Must, id) || slices.Contains(x.May, id)
+}
+
+// exit is a negative control's exit status and the sentence for it. Where the expectation is met, what it does not name
+// must have passed besides: a fence point that was left on has to have refused.
+func (x *Expectation) exit(invariants []Invariant) (int, string) {
+	switch {
+	case len(x.Surplus) > 0:
+		return ExitViolated, fmt.Sprintf("%s violated, which the expectation %s does not name", strings.Join(x.Surplus, ", "), x)
+	case len(x.Missing) > 0:
+		return ExitOpen, fmt.Sprintf("%s not violated, as the expectation %s asks for", strings.Join(x.Missing, ", "), x)
+	}
+	for _, inv := range invariants {
+		if !x.names(inv.ID) && inv.Status != Pass {
+			return ExitOpen, fmt.Sprintf("violated as expected (%s), but %s is %s: %s", x, inv.ID, inv.Status, inv.Reason)
+		}
+	}
+	return ExitPass, fmt.Sprintf("violated exactly as expected (%s)", x)
+}

@@ -1,0 +1,65 @@
+package verdict
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// FileName is the verdict's file in a run's folder.
+const FileName = "verdict.json"
+
+// Write writes r to dir/verdict.json. Whoever reads the file sees the old one or the whole new one.
+func (r *Run) Write(dir string) (err error) {
+	path := filepath.Join(dir, FileName)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the verdict to %s: %w", path, err)
+		}
+	}()
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, FileName+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Read reads dir/verdict.json. It refuses the file of a later version.
+func Read(dir string) (*Run, error) {
+	path := filepath.Join(dir, FileName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the verdict: %w", err)
+	}
+	var r Run
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("read the verdict in %s: %w", path, err)
+	}
+	if r.Schema > SchemaVersion {
+		return nil, fmt.Errorf("read the verdict in %s: it has version %d, this program reads up to %d: use a newer one", path, r.Schema, SchemaVersion)
+	}
+	return &r, nil
+}
