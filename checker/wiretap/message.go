@@ -34,8 +34,9 @@ type message struct {
 	token   string
 }
 
-// readHead reads the first line and the header fields. Blank lines before them are passed over.
-func (m *message) readHead(in *bufio.Reader) error {
+// readHead reads the first line and the header fields. Blank lines before them are passed over. What first thinks of
+// the first line is known before more is read: who does not speak HTTP may never send an empty line.
+func (m *message) readHead(in *bufio.Reader, first func() error) error {
 	*m = message{raw: m.raw, room: m.room, length: -1}
 	from, blank := len(m.raw), 0
 	for {
@@ -51,6 +52,9 @@ func (m *message) readHead(in *bufio.Reader) error {
 			}
 		case m.line == "":
 			m.line = string(line)
+			if err := first(); err != nil {
+				return err
+			}
 		case len(line) == 0:
 			return nil
 		default:
@@ -239,12 +243,8 @@ func (m *message) readChunks(in *bufio.Reader, limit int64) error {
 // readRequest reads a whole request. goOn is called between head and body where the client waits for a 100.
 func (m *message) readRequest(in *bufio.Reader, goOn func() error) error {
 	m.raw = m.raw[:0]
-	if err := m.readHead(in); err != nil {
+	if err := m.readHead(in, m.checkRequest); err != nil {
 		return err
-	}
-	method, _, version := m.request()
-	if method == "" || method == "CONNECT" || version != "HTTP/1.1" && version != "HTTP/1.0" {
-		return refused("%.100q is no request of HTTP/1.1", m.line)
 	}
 	if m.expects && m.length <= MaxBody {
 		if err := goOn(); err != nil {
@@ -252,6 +252,14 @@ func (m *message) readRequest(in *bufio.Reader, goOn func() error) error {
 		}
 	}
 	return m.readBody(in, MaxBody, false)
+}
+
+func (m *message) checkRequest() error {
+	method, _, version := m.request()
+	if method == "" || method == "CONNECT" || version != "HTTP/1.1" && version != "HTTP/1.0" {
+		return refused("%.100q is no request of HTTP/1.1", m.line)
+	}
+	return nil
 }
 
 // request cuts the request line.
@@ -272,11 +280,13 @@ func (m *message) readAnswer(in *bufio.Reader, method string) (status int, versi
 		if len(m.raw) > MaxHead {
 			return 0, "", refused("the answer has too many interim ones before it")
 		}
-		if err := m.readHead(in); err != nil {
+		if err := m.readHead(in, func() error {
+			if status, version = m.status(); status == 0 {
+				return refused("%.100q is no status line of HTTP/1.1", m.line)
+			}
+			return nil
+		}); err != nil {
 			return 0, "", noEOF(err, len(m.raw) > 0)
-		}
-		if status, version = m.status(); status == 0 {
-			return 0, "", refused("%.100q is no status line of HTTP/1.1", m.line)
 		}
 	}
 	if method == "HEAD" || status == 101 || status == 204 || status == 304 {
