@@ -91,3 +91,6 @@ func isRun(name string) bool {
 	_, err := time.Parse("20060102T150405.000Z", at)
 	return err == nil
 }
+
+// HistoryDir is the folder of the history inside a run's folder.
+func HistoryDir(run string) string { return filepath.Join(run, historyDir) }

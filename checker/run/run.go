@@ -77,6 +77,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	if err := Print(cfg.Out, v, cfg.Quiet); err != nil {
 		return nil, errors.Join(runErr, err)
 	}
+	r.out.say("", "the report is %s", filepath.Join(cfg.Runs, latestLink, reportFile))
 	return v, runErr
 }
 
@@ -258,7 +259,16 @@ func writeReports(dir string, v *verdict.Run) error {
 	if err := reports.Write(dir, *v, filepath.Join(dir, historyDir)); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-//CUT
+	if err := os.WriteFile(filepath.Join(dir, summaryFile), []byte(reports.Summary(*v)), 0o644); err != nil {
+		return fmt.Errorf("write the summary: %w", err)
+	}
+	xml, err := reports.JUnit(*v)
+	if err != nil {
+		return fmt.Errorf("write the JUnit report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, junitFile), xml, 0o644); err != nil {
+		return fmt.Errorf("write the JUnit report: %w", err)
+	}
 	return nil
 }
 

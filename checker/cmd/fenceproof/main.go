@@ -76,6 +76,6 @@ Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 254 wrong usag
 	}
 	root.SuggestionsMinimumDistance = 3
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(verifyCommand(), recheckCommand(), cleanCommand())
+	root.AddCommand(verifyCommand(), recheckCommand(), transcriptCommand(), cleanCommand())
 	return root
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fenceproof/checker/run"
+	"fenceproof/reports"
 
 	"github.com/spf13/cobra"
 )
@@ -64,5 +65,26 @@ func oneArg(what string) cobra.PositionalArgs {
 			return usage("%s takes one argument: %s", c.CommandPath(), what)
 		}
 		return nil
+	}
+}
+
+func transcriptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "transcript RUN [PAYOUT...]",
+		Short: "Tell in plain text what happened to payouts of a run",
+		Long: `Transcript prints, from the history in the run's folder, every answer, row change and stop that concerned the payouts,
+in the order in which they were recorded. Without payouts it tells of those whose lock holder was hit on purpose.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("%s takes the run's folder, for example runs/latest, and perhaps payouts", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := reports.Transcript(c.OutOrStdout(), run.HistoryDir(args[0]), args[1:]...); err != nil {
+				return &exitError{exitHarness, err}
+			}
+			return nil
+		},
 	}
 }
