@@ -27,7 +27,7 @@ func Demolish(ctx context.Context, data string) error {
 func killServer(ctx context.Context, data string) error {
 	const rounds = 10 // a process that was being born in the first round is seen in the second
 	for range rounds {
-		pids, err := process.WorkingIn(data)
+		pids, err := process.WorkingIn(data, "postgres")
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func removeSharedMemory(data string) error {
 	if err != nil {
 		return fmt.Errorf("look at shared memory %d: %w", id, err)
 	}
-	if uint32(desc.Perm.Key) != uint32(key) {
+	if desc.Perm.Key != key {
 		return nil
 	}
 	if _, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil); err != nil {
@@ -72,8 +72,9 @@ func removeSharedMemory(data string) error {
 	return nil
 }
 
-// segment reads key and id of the segment from the seventh line of postmaster.pid.
-func segment(text string) (key int64, id int, ok bool) {
+// segment reads key and id of the segment from the seventh line of postmaster.pid. The server prints the key, a signed
+// 32-bit number, as an unsigned 64-bit one.
+func segment(text string) (key int32, id int, ok bool) {
 	lines := strings.Split(text, "\n")
 	if len(lines) < 7 {
 		return 0, 0, false
@@ -82,9 +83,9 @@ func segment(text string) (key int64, id int, ok bool) {
 	if len(f) != 2 {
 		return 0, 0, false
 	}
-	key, err1 := strconv.ParseInt(f[0], 10, 64)
+	wide, err1 := strconv.ParseUint(f[0], 10, 64)
 	id, err2 := strconv.Atoi(f[1])
-	return key, id, err1 == nil && err2 == nil
+	return int32(wide), id, err1 == nil && err2 == nil
 }
 
 // removeTree deletes a data directory.

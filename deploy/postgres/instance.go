@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 
 	"fenceproof/deploy/port"
 	"fenceproof/deploy/process"
@@ -29,6 +29,9 @@ type Options struct {
 	Settings map[string]string
 	// Launcher starts the server; process.Direct where nil.
 	Launcher process.Launcher
+	// Guard, where not nil, is told the data directory's path before that is made, so that somebody else can remove it
+	// should we not be able to.
+	Guard func(data string) error
 	// Progress hears what was decided; it may be nil.
 	Progress func(string)
 }
@@ -90,8 +93,14 @@ func (in *Installation) Create(o Options) (*Instance, error) {
 	if i.port, err = port.Reserve(); err != nil {
 		return nil, err
 	}
-	if err := in.account.copyTree(i.data, in.template); err != nil {
-		return nil, errors.Join(fmt.Errorf("create %s: %w", o.Name, err), i.port.Release(), os.RemoveAll(i.data))
+	if o.Guard != nil {
+		err = o.Guard(data)
+	}
+	if err == nil {
+		err = in.account.copyTree(data, in.template)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("create %s: %w", o.Name, err), i.port.Release(), os.RemoveAll(data))
 	}
 	return i, nil
 }
@@ -102,16 +111,13 @@ func (in *Installation) dataFolder(o Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder for %s: %w", o.Name, err)
 	}
-	parent := filepath.Dir(folder)
-	if !in.account.reaches(parent) {
-		if parent, err = in.elsewhere(); err != nil {
-			return "", err
-		}
-		folder = filepath.Join(parent, filepath.Base(folder))
+	if wanted := filepath.Dir(folder); !in.account.reaches(wanted) {
+		folder = filepath.Join(in.cache, "data", fmt.Sprintf("%s-%d-%08x", o.Name, os.Getpid(), rand.Uint32()))
 		if o.Progress != nil {
-			o.Progress(fmt.Sprintf("user %s, as which PostgreSQL runs, cannot enter %s; the data of %s is in %s", in.account.name, filepath.Dir(o.Folder), o.Name, folder))
+			o.Progress(fmt.Sprintf("user %s, as which PostgreSQL runs, cannot enter %s; the data of %s is in %s", in.account.name, wanted, o.Name, folder))
 		}
 	}
+	parent := filepath.Dir(folder)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder for %s: %w", o.Name, err)
 	}
@@ -119,22 +125,6 @@ func (in *Installation) dataFolder(o Options) (string, error) {
 		return "", fmt.Errorf("find the folder for %s: %w", o.Name, err)
 	}
 	return filepath.Join(parent, filepath.Base(folder)), nil
-}
-
-// elsewhere makes a new folder in the cache that the server can reach.
-func (in *Installation) elsewhere() (string, error) {
-	home := filepath.Join(in.cache, "data")
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return "", fmt.Errorf("make a folder for data directories: %w", err)
-	}
-	dir, err := os.MkdirTemp(home, "")
-	if err != nil {
-		return "", fmt.Errorf("make a folder for data directories: %w", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", fmt.Errorf("open the folder for data directories: %w", err)
-	}
-	return dir, nil
 }
 
 // Name is the word for the instance in messages.
@@ -176,11 +166,5 @@ func (i *Instance) Remove() error {
 	if i.Running() {
 		return fmt.Errorf("remove %s: its server is still running", i.name)
 	}
-	err := errors.Join(Demolish(context.Background(), i.data), i.port.Release())
-	if parent := filepath.Dir(i.data); filepath.Dir(parent) == filepath.Join(i.in.cache, "data") {
-		if e := os.Remove(parent); e != nil && !errors.Is(e, syscall.ENOTEMPTY) && !errors.Is(e, os.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
+	return errors.Join(Demolish(context.Background(), i.data), i.port.Release())
 }

@@ -110,20 +110,30 @@ func Descendants(pid int) ([]int, error) {
 	return out, nil
 }
 
-// WorkingIn lists the living processes whose working directory is dir.
-func WorkingIn(dir string) ([]int, error) {
+// WorkingIn lists the living processes of a program, by its file's name, whose working directory is dir. Others that
+// merely look around there are none of them.
+func WorkingIn(dir, program string) ([]int, error) {
 	stats, err := all()
 	if err != nil {
 		return nil, err
 	}
 	var out []int
 	for _, s := range stats {
-		cwd, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(s.Pid), "cwd"))
-		if err == nil && cwd == dir && s.State != 'Z' {
+		if s.State != 'Z' && link(s.Pid, "cwd") == dir && filepath.Base(link(s.Pid, "exe")) == program {
 			out = append(out, s.Pid)
 		}
 	}
 	return out, nil
+}
+
+// link is where one of a process's links in /proc points to; empty when it has ended or is not ours to look at. A file
+// that was deleted meanwhile counts under its name.
+func link(pid int, name string) string {
+	to, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(to, " (deleted)")
 }
 
 // stopped tells whether every thread of pid is in the stopped state. A process that has ended is not.

@@ -94,11 +94,29 @@ func Parse[C any](environ []string) (C, error) {
 	vars := env.ToMap(environ)
 	errs := unknown(vars)
 	if err := env.ParseWithOptions(&c, env.Options{Environment: vars}); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, named(reflect.TypeFor[C](), err)...)
 	} else {
 		errs = append(errs, validate(reflect.ValueOf(c))...)
 	}
 	return c, errors.Join(errs...)
+}
+
+// named says which variable could not be read, where the parser names a field of C.
+func named(c reflect.Type, err error) []error {
+	all := []error{err}
+	if several := (env.AggregateError{}); errors.As(err, &several) {
+		all = several.Errors
+	}
+	for i, e := range all {
+		var parse env.ParseError
+		if !errors.As(e, &parse) {
+			continue
+		}
+		if f, ok := c.FieldByName(parse.Name); ok {
+			all[i] = fmt.Errorf("%s: %w", f.Tag.Get("env"), parse.Err)
+		}
+	}
+	return all
 }
 
 func unknown(vars map[string]string) (errs []error) {

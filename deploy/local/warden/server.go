@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,9 +30,14 @@ const socketFD = 3
 // cleaning bounds the warden's last work.
 const cleaning = 30 * time.Second
 
+// asked is set when the program can become a warden. One that cannot would, started under that name, do once more
+// whatever it does, and start a warden.
+var asked atomic.Bool
+
 // RunIfAsked turns a process that was started under the warden's name into the warden, and returns at once in any other.
 // Every binary that calls Start must call it before anything else in its main function, or in TestMain.
 func RunIfAsked() {
+	asked.Store(true)
 	if os.Args[0] != name {
 		return
 	}
@@ -75,8 +81,8 @@ func serve() error {
 }
 
 func newServer() (*server, error) {
-	// Ctrl-C is for the harness. A warden that is asked to end does so as if the harness had gone.
-	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	// Ctrl-C is for the harness. These are caught, not ignored: what is ignored stays so in the processes that we start.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	syscall.CloseOnExec(socketFD)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of all orphans: %w", err)

@@ -43,6 +43,9 @@ type Warden struct {
 // Start starts a warden for this process. Its messages, which it has only when something could not be removed, are
 // appended to the file log.
 func Start(ctx context.Context, log string) (*Warden, error) {
+	if !asked.Load() {
+		return nil, errors.New("start the warden: the program must call warden.RunIfAsked before anything else")
+	}
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make the warden's socket: %w", err)
@@ -64,7 +67,7 @@ func Start(ctx context.Context, log string) (*Warden, error) {
 	select {
 	case m, ok := <-greeting:
 		if !ok {
-			return nil, errors.New("start the warden: it ended at once: does the program call warden.RunIfAsked first of all?")
+			return nil, errors.New("start the warden: it ended at once; see " + log)
 		}
 		w.cgroup = m.Cgroup
 		return w, nil

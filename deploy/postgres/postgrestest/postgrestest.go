@@ -69,7 +69,12 @@ func start() (*postgres.Instance, func() error, error) {
 	if err := os.Chmod(home, 0o755); err != nil { // the server may run as another user
 		return nil, nil, errors.Join(err, os.RemoveAll(home))
 	}
-	i, err := in.Create(postgres.Options{Name: "test", Folder: filepath.Join(home, "data"), Log: filepath.Join(home, "log")})
+	i, err := in.Create(postgres.Options{
+		Name: "test", Folder: filepath.Join(home, "data"), Log: filepath.Join(home, "log"),
+		// A test kills processes, not machines: what was written is in the kernel's hands and survives the one. Waiting
+		// for the disk would only make tests slow and dependent on their neighbours.
+		Settings: map[string]string{"fsync": "off"},
+	})
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(home))
 	}

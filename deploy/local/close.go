@@ -1,0 +1,103 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"fenceproof/deploy/local/warden"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// KeepData has Close leave the databases' data directories where they are.
+func (s *Stack) KeepData() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep = true
+}
+
+// StopServices ends the executors, then the services that they call, then the rail: nobody loses its server before it
+// has ended itself. Paused ones are resumed for that. The databases go on.
+func (s *Stack) StopServices(ctx context.Context) error {
+	var errs *multierror.Error
+	for _, group := range []func(name string) bool{
+		func(n string) bool { return strings.HasPrefix(n, executorGroup+"-") },
+		func(n string) bool { return n == LockServer || n == PaymentResource || n == RailProxy },
+		func(n string) bool { return n == RailStub },
+	} {
+		errs = multierror.Append(errs, s.stopGroup(ctx, group)...)
+	}
+	return errs.ErrorOrNil()
+}
+
+func (s *Stack) stopGroup(ctx context.Context, in func(name string) bool) []error {
+	s.mu.Lock()
+	var group []*service
+	for name, p := range s.services {
+		if in(name) {
+			group = append(group, p)
+		}
+	}
+	s.mu.Unlock()
+	errs := make([]error, len(group))
+	var wg sync.WaitGroup
+	for i, p := range group {
+		wg.Go(func() { errs[i] = p.stop(ctx) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// Close ends everything in order, removes the data directories unless KeepData was called, and ends the warden, which
+// removes whatever else is guarded. It goes on after a failure and reports all of them. A second Close does nothing.
+func (s *Stack) Close(ctx context.Context) error {
+	s.mu.Lock()
+	closed, services, databases := s.closed, maps.Clone(s.services), maps.Clone(s.databases)
+	s.closed = true
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	var errs *multierror.Error
+	errs = multierror.Append(errs, s.StopServices(ctx))
+	for _, l := range s.Links() {
+		errs = multierror.Append(errs, l.close(ctx))
+	}
+	for _, p := range services {
+		errs = multierror.Append(errs, p.releasePorts())
+	}
+	for _, d := range databases {
+		errs = multierror.Append(errs, s.closeDatabase(ctx, d))
+	}
+	if err := os.Remove(filepath.Join(s.config.RunDir, "data")); err != nil && !os.IsNotExist(err) && !s.keep {
+		errs = multierror.Append(errs, fmt.Errorf("remove the data folder: %w", err))
+	}
+	return multierror.Append(errs, s.warden.Close(ctx)).ErrorOrNil()
+}
+
+// closeDatabase ends a server: in order when its data is kept, else in the fastest way.
+func (s *Stack) closeDatabase(ctx context.Context, d *database) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := warden.Leftover{Kind: warden.ServerData, Path: d.DataFolder()}
+	if !s.keep {
+		if err := d.Crash(ctx); err != nil {
+			return err // the warden still guards the data
+		}
+		if err := d.Remove(); err != nil {
+			return err
+		}
+		return s.warden.Release(ctx, l)
+	}
+	var errs *multierror.Error
+	if d.Instance.Running() {
+		errs = multierror.Append(errs, d.Instance.Resume(ctx))
+	}
+	errs = multierror.Append(errs, d.Stop(ctx), s.warden.Release(ctx, l))
+	return errs.ErrorOrNil()
+}

@@ -1,0 +1,148 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"fenceproof/deploy/postgres"
+	"fenceproof/deploy/process"
+)
+
+// harnessVariable makes the test's own binary act as a harness whose stack runs in the folder that it names.
+const harnessVariable = "LOCAL_TEST_HARNESS"
+
+// actAsHarness boots a stack and pauses some of it. It returns what the test waits to read.
+func actAsHarness(dir string) string {
+	ctx := context.Background()
+	in, err := postgres.Prepare(ctx, nil)
+	if err != nil {
+		return err.Error()
+	}
+	s, err := Boot(ctx, Config{RunDir: dir, BinDir: os.Getenv("LOCAL_TEST_BIN"), Postgres: in, Executors: 2})
+	if err != nil {
+		return err.Error()
+	}
+	for _, name := range []string{Executor(1), LockDB, RailProxy} {
+		p, err := s.Process(name)
+		if err == nil {
+			err = p.Pause(ctx)
+		}
+		if err != nil {
+			return err.Error()
+		}
+	}
+	return fmt.Sprintln("ready", s.databases[LockDB].DataFolder(), s.databases[PayDB].DataFolder())
+}
+
+// runHarness starts such a harness, waits until its stack is up, and gives its data directories.
+func runHarness(t *testing.T, dir string) (*exec.Cmd, []string) {
+	t.Helper()
+	bin, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), harnessVariable+"="+dir, "LOCAL_TEST_BIN="+bin)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() }) // normally it is dead
+	line, err := bufio.NewReader(out).ReadString('\n')
+	f := strings.Fields(line)
+	if err != nil || len(f) != 3 || f[0] != "ready" {
+		t.Fatalf("the harness says %q, %v", line, err)
+	}
+	return cmd, f[1:]
+}
+
+// segmentKey reads the key of a server's System V segment, as the kernel prints it, from postmaster.pid.
+func segmentKey(t *testing.T, data string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := strconv.ParseUint(strings.Fields(strings.Split(string(text), "\n")[6])[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(int(int32(key)))
+}
+
+func segmentExists(t *testing.T, key string) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Fields(line)[0] == key {
+			return true
+		}
+	}
+	return false
+}
+
+// mapsSharedMemory tells whether a process has a file in /dev/shm: what a killed one would leave there.
+func mapsSharedMemory(t *testing.T, pid int) bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "maps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(text), "/dev/shm/")
+}
+
+func TestNothingOfAStackOutlivesAHarnessThatIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	harness, data := runHarness(t, dir)
+	all, err := process.Descendants(harness.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 15 {
+		t.Fatalf("the stack has %d processes only", len(all))
+	}
+	for _, pid := range all {
+		if mapsSharedMemory(t, pid) {
+			t.Errorf("process %d has a file in /dev/shm, which nobody would remove", pid)
+		}
+	}
+	var keys []string
+	for _, d := range data {
+		keys = append(keys, segmentKey(t, d))
+		if !segmentExists(t, keys[len(keys)-1]) {
+			t.Fatal("a server has no System V segment: the test would prove nothing")
+		}
+	}
+	if err := harness.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all {
+		await(t, "the end of a process", func() bool { return process.Gone(pid) })
+	}
+	for i, d := range data {
+		if segmentExists(t, keys[i]) {
+			t.Errorf("System V segment %s is still there", keys[i])
+		}
+		if _, err := os.Stat(d); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the data is still there: %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "rail-journal.ndjson")); err != nil {
+		t.Errorf("the evidence is gone: %v", err)
+	}
+}

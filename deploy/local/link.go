@@ -1,0 +1,169 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/hashicorp/go-multierror"
+	"github.com/rs/zerolog"
+)
+
+// Interposer puts something between the client and the server of an HTTP hop: it listens on the address that it
+// returns, and passes on to upstream. It is closed with the link.
+type Interposer func(from, to, upstream string) (addr string, closer io.Closer, err error)
+
+// Direction says which half of a connection a fault is on.
+type Direction int
+
+// The directions of a link.
+const (
+	Both Direction = iota
+	// ToServer is what the client sends.
+	ToServer
+	// ToClient is what the server answers.
+	ToClient
+)
+
+// Link is one network hop, from one process to one other, with a proxy of its own: cutting it cuts no one else.
+type Link struct {
+	// From and To are the processes' names.
+	From, To string
+
+	proxy      *toxiproxy.Proxy
+	interposed io.Closer
+
+	mu   sync.Mutex
+	cuts []string // the names of the faults that are on
+}
+
+// faultLimit bounds every call to the proxy: taking a fault off can hang when a connection does.
+const faultLimit = 5 * time.Second
+
+// LinkName is the name of the hop from one process to another.
+func LinkName(from, to string) string { return from + "→" + to }
+
+// newLink opens a hop to a server that listens on upstream already.
+func newLink(from, to, upstream string, interpose Interposer) (*Link, error) {
+	l := &Link{From: from, To: to}
+	if interpose != nil {
+		addr, closer, err := interpose(from, to, upstream)
+		if err != nil {
+			return nil, fmt.Errorf("open link %s: %w", l.Name(), err)
+		}
+		upstream, l.interposed = addr, closer
+	}
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	l.proxy = toxiproxy.NewProxy(server, l.Name(), "127.0.0.1:0", upstream)
+	if err := l.proxy.Start(); err != nil {
+		err = fmt.Errorf("open link %s: %w", l.Name(), err)
+		if l.interposed != nil {
+			err = errors.Join(err, l.interposed.Close())
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+// Name is the link's name, such as executor-2→rail-proxy.
+func (l *Link) Name() string { return LinkName(l.From, l.To) }
+
+// Address is where the client connects to, host and port.
+func (l *Link) Address() string { return l.proxy.Listen }
+
+// streams are the proxy's names of the directions.
+func (d Direction) streams() []string {
+	switch d {
+	case ToServer:
+		return []string{"upstream"}
+	case ToClient:
+		return []string{"downstream"}
+	default:
+		return []string{"upstream", "downstream"}
+	}
+}
+
+// Cut drops from now on whatever is sent in the direction, on open connections and on new ones; what is under way is
+// lost. Nobody is told: the other side just falls silent. Cutting what is cut already changes nothing.
+func (l *Link) Cut(ctx context.Context, d Direction) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, stream := range d.streams() {
+		name := "cut-" + stream
+		if l.has(name) {
+			continue
+		}
+		toxic := fmt.Sprintf(`{"name":%q,"type":"timeout","stream":%q,"attributes":{"timeout":0}}`, name, stream)
+		err := bounded(ctx, func() error {
+			_, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(toxic))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("cut link %s: %w", l.Name(), err)
+		}
+		l.cuts = append(l.cuts, name)
+	}
+	return nil
+}
+
+func (l *Link) has(name string) bool {
+	for _, c := range l.cuts {
+		if c == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Heal takes all cuts back. Connections that were open meanwhile are closed, as bytes are missing from them; new ones
+// work. Healing a whole link changes nothing.
+func (l *Link) Heal(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.cuts) > 0 {
+		name := l.cuts[0]
+		// The proxy takes a logger from this context and nothing else.
+		err := bounded(ctx, func() error { return l.proxy.Toxics.RemoveToxic(context.WithoutCancel(ctx), name) })
+		if err != nil {
+			return fmt.Errorf("heal link %s: %w", l.Name(), err)
+		}
+		l.cuts = l.cuts[1:]
+	}
+	return nil
+}
+
+// close heals and closes the link: a connection in a fault would not end otherwise.
+func (l *Link) close(ctx context.Context) error {
+	var errs *multierror.Error
+	errs = multierror.Append(errs, l.Heal(ctx))
+	err := bounded(ctx, func() error { l.proxy.Stop(); return nil })
+	if err != nil {
+		errs = multierror.Append(errs, fmt.Errorf("close link %s: %w", l.Name(), err))
+	}
+	if l.interposed != nil {
+		if err := l.interposed.Close(); err != nil {
+			errs = multierror.Append(errs, fmt.Errorf("close what is on link %s: %w", l.Name(), err))
+		}
+	}
+	return errs.ErrorOrNil()
+}
+
+// bounded waits for a call into the proxy no longer than faultLimit. One that hangs is left behind: there is no way to
+// stop it, and it holds nothing but its own link.
+func bounded(ctx context.Context, call func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, faultLimit)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the link's proxy does not answer: %w", context.Cause(ctx))
+	}
+}

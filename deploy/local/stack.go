@@ -1,0 +1,195 @@
+// Package local runs the whole payout system on this machine: every component a process of its own, every network hop a
+// link that can be cut, every database a real PostgreSQL server. Several stacks at once do not disturb one another, and
+// a warden sees to it that nothing of a stack outlives its harness.
+package local
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"fenceproof/deploy/local/warden"
+	"fenceproof/deploy/postgres"
+)
+
+// Config says what to boot.
+type Config struct {
+	// RunDir is the run's own folder; logs, data and the rail's journal go there.
+	RunDir string
+	// BinDir holds the system's binaries, one per process.
+	BinDir string
+	// Postgres is what the databases are made from.
+	Postgres *postgres.Installation
+	// Executors is how many payout-executors run: executor-1 to executor-n.
+	Executors int
+	// Env holds variables beyond, or instead of, those that connect the processes: by process name, or for all
+	// executors under "executor".
+	Env map[string]map[string]string
+	// Interpose, where not nil, is put on every HTTP hop.
+	Interpose Interposer
+	// BeforeServices, where not nil, runs when the databases are migrated and no service has started: witnesses attach
+	// here and so miss nothing.
+	BeforeServices func(ctx context.Context, s *Stack) error
+	// Progress hears one line per step; it may be nil.
+	Progress func(string)
+}
+
+// The names of the processes.
+const (
+	LockServer      = "lock-server"
+	PaymentResource = "payment-resource"
+	RailProxy       = "rail-proxy"
+	RailStub        = "rail-stub"
+	LockDB          = "lockdb"
+	PayDB           = "paydb"
+)
+
+// executorGroup is the name in Config.Env that means every executor; its binary is executorProgram.
+const (
+	executorGroup   = "executor"
+	executorProgram = "payout-executor"
+)
+
+// Executor is the name of executor n, from 1.
+func Executor(n int) string { return fmt.Sprintf("%s-%d", executorGroup, n) }
+
+// owners are the databases' users, as the system's configuration has them.
+var owners = map[string]string{LockDB: "lockapp", PayDB: "payapp"}
+
+// Stack is a running system. Its methods may be called by several goroutines.
+type Stack struct {
+	config Config
+	warden *warden.Warden
+
+	mu        sync.Mutex
+	services  map[string]*service
+	databases map[string]*database
+	links     map[string]*Link
+	keep      bool
+	closed    bool
+}
+
+// names lists every process that the configuration has, services before databases.
+func (c Config) names() []string {
+	out := []string{LockServer, PaymentResource, RailProxy, RailStub}
+	for n := range c.Executors {
+		out = append(out, Executor(n+1))
+	}
+	return append(out, LockDB, PayDB)
+}
+
+// check refuses what cannot be meant.
+func (c Config) check() error {
+	if c.RunDir == "" || c.BinDir == "" || c.Postgres == nil || c.Executors < 0 {
+		return fmt.Errorf("boot the stack: RunDir %q, BinDir %q, a PostgreSQL installation and a number of executors (%d) are needed", c.RunDir, c.BinDir, c.Executors)
+	}
+	known := append(c.names(), executorGroup)
+	for name := range c.Env {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("boot the stack: there are variables for %q, and the processes are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+func (s *Stack) progress(format string, args ...any) {
+	if s.config.Progress != nil {
+		s.config.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// Process is the process of that name: those of the constants, and executor-1 to executor-n.
+func (s *Stack) Process(name string) (Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.services[name]; ok {
+		return p, nil
+	}
+	if d, ok := s.databases[name]; ok {
+		return d, nil
+	}
+	return nil, fmt.Errorf("there is no process %q; there are %s", name, strings.Join(s.config.names(), ", "))
+}
+
+// Link is the link of that name, such as LinkName("executor-2", RailProxy).
+func (s *Stack) Link(name string) (*Link, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l, ok := s.links[name]; ok {
+		return l, nil
+	}
+	return nil, fmt.Errorf("there is no link %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(s.links)), ", "))
+}
+
+// Links are all links, by name.
+func (s *Stack) Links() []*Link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*Link
+	for _, name := range slices.Sorted(maps.Keys(s.links)) {
+		out = append(out, s.links[name])
+	}
+	return out
+}
+
+// SuperURL is a database's address for its superuser, past the links: LockDB or PayDB.
+func (s *Stack) SuperURL(db string) (string, error) {
+	d, err := s.database(db)
+	if err != nil {
+		return "", err
+	}
+	return d.SuperURL(db), nil
+}
+
+// AppURL is a database's address for the user that the system has there, past the links.
+func (s *Stack) AppURL(db string) (string, error) {
+	d, err := s.database(db)
+	if err != nil {
+		return "", err
+	}
+	return d.URL(owners[db], db), nil
+}
+
+func (s *Stack) database(name string) (*database, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, ok := s.databases[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no database %q; there are %s and %s", name, LockDB, PayDB)
+	}
+	return d, nil
+}
+
+// JournalPath is the rail's append-only file of money moved.
+func (s *Stack) JournalPath() string { return filepath.Join(s.config.RunDir, "rail-journal.ndjson") }
+
+// LogPath is the file with everything that a process printed.
+func (s *Stack) LogPath(process string) string {
+	return filepath.Join(s.config.RunDir, "logs", process+".log")
+}
+
+// AdminURL is the private listener of a service: health, readiness, metrics, and the kill switch of a fence point.
+func (s *Stack) AdminURL(process string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.services[process]
+	if !ok {
+		return "", fmt.Errorf("%q has no private listener; these have: %s", process, strings.Join(slices.Sorted(maps.Keys(s.services)), ", "))
+	}
+	return "http://" + p.admin.Address(), nil
+}
+
+// Lost is closed when the warden has ended unasked, and with it every process of the stack: the run is over.
+func (s *Stack) Lost() <-chan struct{} { return s.warden.Lost() }
+
+// Guard has the warden remove something when the run ends, however it ends.
+func (s *Stack) Guard(ctx context.Context, l warden.Leftover) error { return s.warden.Guard(ctx, l) }
+
+// Release takes a Guard back.
+func (s *Stack) Release(ctx context.Context, l warden.Leftover) error {
+	return s.warden.Release(ctx, l)
+}

@@ -1,0 +1,28 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEveryWrongVariableIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		environ []string
+		want    []string
+	}{
+		{[]string{"RAIL_PROXY_TIMEOUT=soon", "RAIL_PROXY_FENCING_ENABLED=perhaps"}, []string{"RAIL_PROXY_TIMEOUT", "RAIL_PROXY_FENCING_ENABLED"}},
+		{[]string{"RAIL_PROXY_TIMEOUT=0s"}, []string{"RAIL_PROXY_TIMEOUT", "no usable duration"}},
+		{[]string{"RAIL_PROXY_FENCING_ENABLD=false"}, []string{"RAIL_PROXY_FENCING_ENABLD", "did you mean RAIL_PROXY_FENCING_ENABLED?"}},
+	} {
+		_, err := Parse[RailProxy](c.environ)
+		if err == nil {
+			t.Errorf("%v was accepted", c.environ)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%v: the error does not say %q: %v", c.environ, w, err)
+			}
+		}
+	}
+}
