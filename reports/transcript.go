@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -30,14 +31,14 @@ func Transcript(w io.Writer, historyDir string, payouts ...string) error {
 				return fmt.Errorf("write the transcript: %w", err)
 			}
 		}
-		t := transcript{payout: p, lines: []string{"payout " + p}}
+		t := transcript{payout: p}
 		if err := each(historyDir, t.observe); err != nil {
 			return err
 		}
 		if t.account == "" {
 			return fmt.Errorf("there is no payout %s in this run", p)
 		}
-		if _, err := io.WriteString(w, strings.Join(t.lines, "\n")+"\n"); err != nil {
+		if _, err := io.WriteString(w, t.text()); err != nil {
 			return fmt.Errorf("write the transcript: %w", err)
 		}
 	}
@@ -74,22 +75,47 @@ func each(historyDir string, observe func(*history.Event)) error {
 	}
 }
 
+// line is one line of a transcript with its place in time, in ns.
+type line struct {
+	at   int64
+	text string
+}
+
+// Witnesses that look at files and logs record what happened a moment after it did, the wiretap at once. So that an
+// effect stands before the answer that reports it, theirs is placed this much earlier (ns).
+const behind = int64(20 * time.Millisecond)
+
 // transcript collects the lines about one payout and its account.
 type transcript struct {
 	payout, account, currency string
-	lines                     []string
-	grants                    []string // acquires of the account that the payout may turn out to belong to
-	over                      bool     // the payout has ended: later grants of the account are for others
+	lines                     []line
+	grants                    []line // acquires of the account that the payout may turn out to belong to
+	now                       int64  // when the event at hand happened, as well as that is known
+	over                      bool   // the payout has ended: later grants of the account are for others
 }
 
 func (t *transcript) say(who, format string, args ...any) {
 	if who != "" {
 		who = "[" + who + "]"
 	}
-	t.lines = append(t.lines, fmt.Sprintf("%-18s %s", who, fmt.Sprintf(format, args...)))
+	t.lines = append(t.lines, line{t.now, fmt.Sprintf("%-18s %s", who, fmt.Sprintf(format, args...))})
+}
+
+func (t *transcript) text() string {
+	slices.SortStableFunc(t.lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "payout %s\n", t.payout)
+	for _, l := range t.lines {
+		b.WriteString(l.text + "\n")
+	}
+	return b.String()
 }
 
 func (t *transcript) observe(e *history.Event) {
+	t.now = e.T
+	if e.W == history.PayDB || e.W == history.Journal {
+		t.now -= behind
+	}
 	switch e.W {
 	case history.Wiretap:
 		t.call(e)
@@ -131,7 +157,8 @@ func (t *transcript) call(e *history.Event) {
 		t.say(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e))
 	case lock && e.Op == contract.OpAcquire && e.Type == contract.OK:
 		// It belongs to the payout only if a call about the payout follows.
-		t.grants = []string{fmt.Sprintf("%-18s %-35s → granted, token %d", "["+string(e.Proc)+"]", "acquire the account's lock", e.Granted)}
+		text := fmt.Sprintf("%-18s %-35s → granted, token %d", "["+string(e.Proc)+"]", "acquire the account's lock", e.Granted)
+		t.grants = []line{{t.now, text}}
 	}
 }
 
