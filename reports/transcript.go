@@ -75,8 +75,8 @@ func each(historyDir string, observe func(*history.Event)) error {
 	}
 }
 
-// line is one line of a transcript with its place in time, in ns.
-type line struct {
+// utterance is one line of a transcript with its place in time, in ns.
+type utterance struct {
 	at   int64
 	text string
 }
@@ -88,21 +88,21 @@ const behind = int64(20 * time.Millisecond)
 // transcript collects the lines about one payout and its account.
 type transcript struct {
 	payout, account, currency string
-	lines                     []line
-	grants                    []line // acquires of the account that the payout may turn out to belong to
-	now                       int64  // when the event at hand happened, as well as that is known
-	over                      bool   // the payout has ended: later grants of the account are for others
+	lines                     []utterance
+	grants                    []utterance // acquires of the account that the payout may turn out to belong to
+	now                       int64       // when the event at hand happened, as well as that is known
+	over                      bool        // the payout has ended: later grants of the account are for others
 }
 
 func (t *transcript) say(who, format string, args ...any) {
 	if who != "" {
 		who = "[" + who + "]"
 	}
-	t.lines = append(t.lines, line{t.now, fmt.Sprintf("%-18s %s", who, fmt.Sprintf(format, args...))})
+	t.lines = append(t.lines, utterance{t.now, fmt.Sprintf("%-18s %s", who, fmt.Sprintf(format, args...))})
 }
 
 func (t *transcript) text() string {
-	slices.SortStableFunc(t.lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(t.lines, func(a, b utterance) int { return cmp.Compare(a.at, b.at) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "payout %s\n", t.payout)
 	for _, l := range t.lines {
@@ -158,7 +158,7 @@ func (t *transcript) call(e *history.Event) {
 	case lock && e.Op == contract.OpAcquire && e.Type == contract.OK:
 		// It belongs to the payout only if a call about the payout follows.
 		text := fmt.Sprintf("%-18s %-35s → granted, token %d", "["+string(e.Proc)+"]", "acquire the account's lock", e.Granted)
-		t.grants = []line{{t.now, text}}
+		t.grants = []utterance{{t.now, text}}
 	}
 }
 
