@@ -83,7 +83,7 @@ type utterance struct {
 
 // Witnesses that look at files and logs record what happened a moment after it did, the wiretap at once. So that an
 // effect stands before the answer that reports it, theirs is placed this much earlier (ns).
-const behind = int64(20 * time.Millisecond)
+const behind = int64(10 * time.Millisecond)
 
 // transcript collects the lines about one payout and its account.
 type transcript struct {
