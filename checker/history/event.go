@@ -29,7 +29,7 @@ type Stage string
 
 // The stages of a call, in order. Received opens the invocation (type invoke), Answered completes it (ok, fail or
 // info). Forwarded (invoke) and Delivered (the completion's type; Lost, info, when the client was gone) are marks in
-// between: they carry the time, not a second invocation.
+// between: they carry the time, not a second invocation. A call without an answer (Status 0) ends with Answered.
 const (
 	Received  Stage = "received"  // the request is here, whole
 	Forwarded Stage = "forwarded" // its first byte is about to go to the server
@@ -61,8 +61,9 @@ type Event struct {
 	Proc contract.Process `json:"proc"` // who acted: the client of a call, a database, a nemesis' target
 	Op   contract.Op      `json:"op"`
 
-	// Wiretap: the call, and what its request said. All four stages of a call repeat Call, Link, Payout, Account, Key
-	// and Token, so that an event can be judged alone.
+	// Wiretap: the call, and what its request said. All stages of a call repeat Call, Link, Payout, Account, Key and
+	// Token, so that an event can be judged alone. From Answered on they also hold the Session that an open_session
+	// opened and the Account that the answer to a claim or get_payout named.
 	Stage   Stage  `json:"stage,omitempty"`
 	Call    int64  `json:"call,omitempty"`   // unique in a run; joins the stages
 	DupOf   int64  `json:"dup_of,omitempty"` // the call that this one deliberately repeats

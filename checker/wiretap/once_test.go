@@ -226,12 +226,8 @@ func TestAServerThatClosedItsIdleConnectionGetsTheNextRequestOnceOnAFreshOne(t *
 }
 
 func TestAServerThatCannotBeReachedMeansNoAnswerAndNothingSent(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
+	// The client's end of a connection is an address where nobody listens and that nobody else is given meanwhile.
+	addr := dialTo(t, rawServer(t, func(s net.Conn) { _, _ = io.Copy(io.Discard, s) })).LocalAddr().String()
 	b := newBook()
 	client := dialTo(t, relayTo(t, addr, b).Addr())
 	send(t, client, post(claimPath, claimBody))
