@@ -1,0 +1,238 @@
+package reports
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/verdict"
+)
+
+// headline is what the page, the Markdown summary and the picker of runs say first.
+type headline struct {
+	Status   verdict.Status
+	Tone     string // pass, violated, inconclusive, idle or broken: the page's colour and sign
+	Word     string // "Pass", "Violated", …
+	Which    string // "INV-02, INV-05"
+	Sentence string
+	More     string // what goes with it, in a second sentence
+}
+
+// lead is the order in which a violated invariant makes the headline: money first, then the order of writes.
+var lead = []string{"INV-02", "INV-03", "INV-01", "INV-05", "INV-08", "INV-04", "INV-06", "INV-07"}
+
+func leadRank(id string) int {
+	for i, l := range lead {
+		if l == id {
+			return i
+		}
+	}
+	return len(lead)
+}
+
+// fallen lists the violated invariants, the one for the headline first.
+func fallen(run verdict.Run) []verdict.Invariant {
+	var out []verdict.Invariant
+	for _, inv := range run.Invariants {
+		if inv.Status == verdict.Violated {
+			out = append(out, inv)
+		}
+	}
+	sort.SliceStable(out, func(a, b int) bool { return leadRank(out[a].ID) < leadRank(out[b].ID) })
+	return out
+}
+
+func ids(invariants []verdict.Invariant) []string {
+	out := make([]string, len(invariants))
+	for i, inv := range invariants {
+		out[i] = inv.ID
+	}
+	return out
+}
+
+// headlineOf says what run has shown. pauses is how often a process was stopped, as far as the history says.
+func headlineOf(run verdict.Run, pauses int64) headline {
+	down := fallen(run)
+	h := headline{Status: run.Overall, Which: strings.Join(ids(down), ", ")}
+	switch {
+	case run.Harness != "":
+		h.Tone, h.Word, h.Sentence = "broken", "The harness failed", run.Harness
+		h.More = "What follows is what was recorded until then. It proves nothing about the system."
+		return h
+	case run.Expect != nil:
+		return control(run, h, down)
+	case run.Overall == verdict.Violated:
+		h.Tone, h.Word = "violated", "Violated"
+		h.Sentence, h.More = indict(run, down)
+	case run.Overall == verdict.Pass:
+		h.Tone, h.Word = "pass", "Pass"
+		h.Sentence, h.More = survived(run, pauses)
+	case run.Overall == verdict.NotExercised:
+		h.Tone, h.Word, h.Sentence = "idle", "Not exercised", firstOf(run.Reason, "The run did not meet the danger that it was to survive.")
+		h.More = "Nothing was seen to break, but the run was too mild to prove anything."
+	default:
+		h.Tone, h.Word, h.Sentence = "inconclusive", "Inconclusive", firstOf(run.Reason, "The evidence does not suffice for a verdict.")
+		h.More = gapSentence(run)
+	}
+	return h
+}
+
+// indict is the one sentence of a violation, and how much more there is.
+func indict(run verdict.Run, down []verdict.Invariant) (sentence, more string) {
+	var found int64
+	for _, inv := range down {
+		found += inv.Found
+	}
+	sentence = run.Reason
+	for _, inv := range down {
+		if len(inv.Violations) > 0 {
+			sentence = inv.Violations[0].Sentence
+			break
+		}
+	}
+	sentence = sentenceCase(firstOf(sentence, "An invariant did not hold."))
+	if len(down) == 0 {
+		return sentence, ""
+	}
+	more = fmt.Sprintf("%s of %s in all.", count(max(found, 1), "violation", "violations"), count(int64(len(down)), "invariant", "invariants"))
+	if down[0].Guarantee != "" {
+		more = down[0].ID + " promises: " + strings.TrimSuffix(down[0].Guarantee, ".") + ". " + more
+	}
+	return sentence, more
+}
+
+// sentenceCase makes a whole sentence of a clause.
+func sentenceCase(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 || r == utf8.RuneError {
+		return s
+	}
+	if !strings.HasPrefix(s, "executor-") { // a process's name is written as it is
+		s = string(unicode.ToUpper(r)) + s[n:]
+	}
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	return s
+}
+
+// control is the headline of a negative control: the experiment has worked when the named invariants fell.
+func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
+	x := run.Expect
+	if x.Met {
+		h.Tone, h.Word = "pass", "Control met"
+		h.Sentence = fmt.Sprintf("With fencing %s, %s fell, as %s must.", run.Settings.Fencing, list(ids(down)), pronoun(len(down)))
+		if len(down) > 0 && len(down[0].Violations) > 0 {
+			h.More = down[0].ID + ", for example: " + down[0].Violations[0].Sentence + "."
+		}
+		return h
+	}
+	h.Tone, h.Word = "violated", "Control not met"
+	var parts []string
+	if len(x.Missing) > 0 {
+		parts = append(parts, list(x.Missing)+" had to fall and did not")
+	}
+	if len(x.Surplus) > 0 {
+		parts = append(parts, list(x.Surplus)+" fell without being named")
+	}
+	h.Sentence = firstOf(strings.Join(parts, "; "), strings.TrimSuffix(run.Reason, ".")) + "."
+	h.More = "The suite expected " + list(x.Must) + " to be violated with fencing " + run.Settings.Fencing + "."
+	return h
+}
+
+func pronoun(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "they"
+}
+
+// survived says what a passing run lived through, in a first sentence and a second. Both claim only what an invariant
+// of the run has judged.
+func survived(run verdict.Run, pauses int64) (first, second string) {
+	first = "Every invariant held"
+	rail, row := stale(run)
+	var met []string
+	if rail > 0 {
+		met = append(met, group(rail)+" at the rail")
+	}
+	if row > 0 {
+		met = append(met, group(row)+" at the account row")
+	}
+	if len(met) > 0 {
+		first += ": " + count(rail+row, "stale write was", "stale writes were") + " refused, " + list(met)
+	}
+	if pauses > 0 {
+		second = "Processes were stopped " + times(pauses) + ". "
+	}
+	if posted := run.Payouts[string(contract.Posted)]; posted > 0 && held(run, "INV-02") {
+		second += count(posted, "payout was", "payouts were") + " posted, and none was paid twice. "
+	}
+	second += count(int64(len(run.Invariants)), "invariant", "invariants") + " judged over " + group(run.Events) + " events."
+	return first + ".", second
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return group(n) + " times"
+}
+
+func held(run verdict.Run, id string) bool {
+	for _, inv := range run.Invariants {
+		if inv.ID == id {
+			return inv.Status == verdict.Pass
+		}
+	}
+	return false
+}
+
+// stale counts the stale writes that were refused at each fence point: the verdict's danger counters where it has
+// them, else all refusals.
+func stale(run verdict.Run) (rail, row int64) {
+	rail, haveRail := danger(run, "stale_refused_rail")
+	account, haveRow := danger(run, "stale_refused_account")
+	ledger, haveLedger := danger(run, "stale_refused_ledger")
+	row = account + ledger
+	if !haveRail {
+		rail = run.Refusals["rail"]
+	}
+	if !haveRow && !haveLedger {
+		row = run.Refusals["account"] + run.Refusals["ledger"]
+	}
+	return rail, row
+}
+
+// danger is the highest count that any invariant has of a danger; several may count the same one.
+func danger(run verdict.Run, name string) (n int64, ok bool) {
+	for _, inv := range run.Invariants {
+		if v, has := inv.Danger[name]; has {
+			n, ok = max(n, v), true
+		}
+	}
+	return n, ok
+}
+
+func gapSentence(run verdict.Run) string {
+	var parts []string
+	for _, w := range sortedKeys(run.Gaps) {
+		parts = append(parts, w+": "+run.Gaps[w])
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Missing evidence: " + strings.Join(parts, "; ") + "."
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}

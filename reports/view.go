@@ -1,0 +1,277 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"fenceproof/checker/verdict"
+)
+
+// view is what the template shows without any script: a reader with scripts off, or on paper, still gets the verdict,
+// its evidence and the run's settings.
+type view struct {
+	Head       headline
+	Run        verdict.Run
+	Title      string
+	Started    string
+	Chips      []pair
+	Facts      []factTile
+	Violations []violationView
+	MoreFound  string
+	Invariants []invariantView
+	Points     []pointView
+	Phases     []pair
+	Settings   []pair
+	Services   []pair
+	Versions   []pair
+	Payouts    []pair
+	Operations []pair
+	Gaps       []pair
+	Problem    string
+	Omitted    string
+	Lanes      int
+	Policy     template.HTMLAttr
+	Data       template.JS
+	Script     template.JS
+	Style      template.CSS
+}
+
+type pair struct{ Name, Value string }
+
+type factTile struct{ Number, Label, Tone string }
+
+type violationView struct {
+	Invariant, Sentence      string
+	Account, Payout, Key, At string
+	Tokens                   []string
+	Story                    int
+	Open                     bool
+	Events                   []eventView
+}
+
+type eventView struct {
+	I       int64
+	At      string
+	Witness string
+	saw
+	Raw string
+}
+
+type invariantView struct {
+	ID, Guarantee, Word, Tone string
+	Checked, Unresolved       string
+	Found                     string
+	Dangers                   []pair
+	Reason                    string
+}
+
+type pointView struct{ Name, Where, Refused, Stale, Note string }
+
+// statusWord is a status as the page writes it, with the tone of its sign.
+func statusWord(s verdict.Status) (word, mood string) {
+	switch s {
+	case verdict.Pass:
+		return "Pass", "pass"
+	case verdict.Violated:
+		return "Violated", "violated"
+	case verdict.NotExercised:
+		return "Not exercised", "idle"
+	}
+	return "Inconclusive", "inconclusive"
+}
+
+func viewOf(run verdict.Run, st studied) view {
+	v := view{
+		Head: headlineOf(run, st.survey.pauses), Run: run, Chips: chips(run), Facts: facts(run, st),
+		Invariants: invariantViews(run), Points: pointViews(run), Settings: settings(run), Lanes: len(st.data.Clients),
+		Services: pairsOf(run.Settings.Services), Versions: pairsOf(run.Versions), Payouts: countsOf(run.Payouts), Operations: countsOf(run.Operations),
+	}
+	v.Title = v.Head.Word + " · " + run.ID
+	if !run.Started.IsZero() {
+		v.Started = run.Started.UTC().Format("2 January 2006, 15:04:05 UTC")
+	}
+	for i, s := range st.violations {
+		v.Violations = append(v.Violations, violationViewOf(s, storyOf(st.data.Stories, s.payout()), i < 2))
+	}
+	if n := st.data.Omitted.Violations; n > 0 {
+		v.MoreFound = count(n, "more violation is", "more violations are") + " counted in verdict.json; the page shows the first of each invariant."
+	}
+	for _, w := range sortedKeys(run.Gaps) {
+		v.Gaps = append(v.Gaps, pair{w, run.Gaps[w]})
+	}
+	if st.problem != nil {
+		v.Problem = clip(st.problem.Error(), 600)
+	}
+	v.Omitted = omittedSentence(st.data.Omitted)
+	return v
+}
+
+func chips(run verdict.Run) []pair {
+	s := run.Settings
+	return []pair{{"workload", s.Workload}, {"backend", s.Backend}, {"nemesis", s.Nemesis}, {"fencing", s.Fencing}, {"seed", fmt.Sprint(s.Seed)}}
+}
+
+// facts are the three or four numbers under the headline.
+func facts(run verdict.Run, st studied) []factTile {
+	rail, row := stale(run)
+	var out []factTile
+	add := func(n int64, one, many, tone string) {
+		label := many
+		if n == 1 {
+			label = one
+		}
+		out = append(out, factTile{group(n), label, tone})
+	}
+	var found int64
+	for _, inv := range run.Invariants {
+		found += inv.Found
+	}
+	if found > 0 {
+		add(found, "violation", "violations", "bad")
+	}
+	if p := st.survey.pauses; p > 0 {
+		add(p, "process stopped past its check", "times a process was stopped", "")
+	} else if n := int64(len(st.data.Windows)); n > 0 {
+		add(n, "fault", "faults", "")
+	}
+	add(rail, "stale write refused at the rail", "stale writes refused at the rail", "")
+	add(row, "stale write refused at the account row", "stale writes refused at the account row", "")
+	if posted, all := run.Payouts["POSTED"], total(run.Payouts); all > 0 {
+		out = append(out, factTile{group(posted), "of " + group(all) + " payouts posted", ""})
+	}
+	return out
+}
+
+func total(m map[string]int64) (n int64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+func violationViewOf(s shown, story int, open bool) violationView {
+	v := violationView{Invariant: s.invariant, Sentence: s.Sentence, Account: s.account(), Payout: s.payout(), Key: s.Key,
+		At: seconds(micros(s.decided())), Story: story, Open: open}
+	if v.Account != "" {
+		v.Key = ""
+	}
+	for i := range s.Events[:min(len(s.Events), 12)] {
+		e := s.Events[i]
+		ev := eventView{I: e.I, At: seconds(micros(e.T)), Witness: string(e.W), saw: phrase(&e)}
+		if ev.Token != "" && !slices.Contains(v.Tokens, ev.Token) {
+			v.Tokens = append(v.Tokens, ev.Token)
+		}
+		e.Req, e.Res = clip(e.Req, 600), clip(e.Res, 600)
+		if raw, err := json.MarshalIndent(e, "", "  "); err == nil {
+			ev.Raw = clip(string(raw), 6000)
+		}
+		v.Events = append(v.Events, ev)
+	}
+	return v
+}
+
+func invariantViews(run verdict.Run) []invariantView {
+	var out []invariantView
+	for _, inv := range run.Invariants {
+		v := invariantView{ID: inv.ID, Guarantee: inv.Guarantee, Checked: group(inv.Checked), Reason: inv.Reason}
+		v.Word, v.Tone = statusWord(inv.Status)
+		if inv.Unresolved > 0 {
+			v.Unresolved = group(inv.Unresolved)
+		}
+		if inv.Found > 0 {
+			v.Found = count(inv.Found, "violation", "violations")
+		}
+		for _, d := range sortedKeys(inv.Danger) {
+			v.Dangers = append(v.Dangers, pair{dangerName(d), group(inv.Danger[d])})
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// dangerName turns a counter's name into words: stale_refused_rail → "stale refused rail".
+func dangerName(s string) string { return strings.ReplaceAll(s, "_", " ") }
+
+func pointViews(run verdict.Run) []pointView {
+	f := run.Settings.Fencing
+	off := map[string]bool{"account": f == "payment-off" || f == "off", "rail": f == "rail-off" || f == "off"}
+	off["ledger"] = off["account"]
+	rows := []struct{ key, name, where string }{
+		{"account", "Account row", "payment-resource: account.fence < token"},
+		{"ledger", "Ledger", "payment-resource: the legs’ fence ≤ token"},
+		{"rail", "Rail", "rail-proxy: rail_high_water < token"},
+	}
+	var out []pointView
+	for _, r := range rows {
+		n, has := run.Refusals[r.key]
+		d, counted := danger(run, "stale_refused_"+r.key)
+		if r.key == "ledger" && !has && !counted {
+			continue
+		}
+		p := pointView{Name: r.name, Where: r.where, Refused: group(n), Stale: "–"}
+		if counted {
+			p.Stale = group(d)
+		}
+		if off[r.key] {
+			p.Note = "switched off in this run"
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func settings(run verdict.Run) []pair {
+	s := run.Settings
+	return []pair{
+		{"Workload", s.Workload}, {"Lock backend", s.Backend}, {"Nemesis", s.Nemesis}, {"Fencing", s.Fencing}, {"Seed", fmt.Sprint(s.Seed)},
+		{"Executors", fmt.Sprint(s.Executors)}, {"Accounts", fmt.Sprint(s.Accounts)}, {"Payouts offered per second", fmt.Sprint(s.Rate)},
+		{"Drive", s.Drive.String()}, {"Drain, at most", s.Drain.String()}, {"Events in the history", group(run.Events)},
+		{"Exit status", fmt.Sprint(run.Exit)},
+	}
+}
+
+func pairsOf(m map[string]string) []pair {
+	var out []pair
+	for _, k := range sortedKeys(m) {
+		out = append(out, pair{k, m[k]})
+	}
+	return out
+}
+
+func countsOf(m map[string]int64) []pair {
+	var out []pair
+	for _, k := range sortedKeys(m) {
+		out = append(out, pair{k, group(m[k])})
+	}
+	return out
+}
+
+func omittedSentence(o omissions) string {
+	var parts []string
+	add := func(n int64, one, many string) {
+		if n > 0 {
+			parts = append(parts, count(n, one, many))
+		}
+	}
+	add(o.Leases, "lease", "leases")
+	add(o.Marks, "refusal", "refusals")
+	add(o.Payouts, "payout of the search", "payouts of the search")
+	add(o.Windows, "fault window", "fault windows")
+	if len(parts) == 0 {
+		return ""
+	}
+	return "To stay small, this page leaves out " + list(parts) + ", away from any violation. The counts include them, and so does the history."
+}
+
+// render makes the page.
+func render(v view) ([]byte, error) {
+	var b bytes.Buffer
+	if err := page.Execute(&b, v); err != nil {
+		return nil, fmt.Errorf("put the report together: %w", err)
+	}
+	return b.Bytes(), nil
+}
