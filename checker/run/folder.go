@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -18,6 +19,7 @@ const (
 	summaryFile = "summary.md"
 	junitFile   = "junit.xml"
 	latestLink  = "latest"
+	lockFile    = ".in-use"
 )
 
 // makeFolder makes the folder of a run. Two runs that begin in the same millisecond get folders of their own.
@@ -41,6 +43,28 @@ func makeFolder(c Config) (id, dir string, err error) {
 	return "", "", fmt.Errorf("make the run's folder: %w", err)
 }
 
+// occupy marks the run's folder as in use until the process ends or release is called, so that Clean leaves it alone.
+func occupy(dir string) (release func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("mark the run's folder as in use: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("mark the run's folder as in use: %w", err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // closing gives up the mark; nothing was written
+}
+
+// inUse tells whether a run is going on in dir.
+func inUse(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
+}
+
 // pointLatest makes runs/latest point to the run, in one step: a reader sees the old run or the new one.
 func pointLatest(runs, id string) error {
 	tmp := filepath.Join(runs, fmt.Sprintf(".latest-%s", id))
@@ -54,7 +78,8 @@ func pointLatest(runs, id string) error {
 	return nil
 }
 
-// Clean removes the folders of all runs but the newest keep. It touches nothing that is not named like a run.
+// Clean removes the folders of all runs but the newest keep. It touches nothing that is not named like a run, and no run
+// that is going on.
 func Clean(runs string, keep int) (removed int, err error) {
 	entries, err := os.ReadDir(runs)
 	if errors.Is(err, os.ErrNotExist) {
@@ -65,7 +90,7 @@ func Clean(runs string, keep int) (removed int, err error) {
 	}
 	var names []string // ReadDir sorts by name, and names begin with the time
 	for _, e := range entries {
-		if e.IsDir() && isRun(e.Name()) {
+		if e.IsDir() && isRun(e.Name()) && !inUse(filepath.Join(runs, e.Name())) {
 			names = append(names, e.Name())
 		}
 	}

@@ -55,6 +55,11 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	release, err := occupy(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	ev, err := openEvidence(dir, id, cfg, versions(pg.Version()))
 	if err != nil {
 		return nil, err

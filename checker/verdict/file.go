@@ -10,6 +10,15 @@ import (
 // FileName is the verdict's file in a run's folder.
 const FileName = "verdict.json"
 
+// JSON is r as the verdict's file has it.
+func (r *Run) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the verdict as JSON: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
 // Write writes r to dir/verdict.json. Whoever reads the file sees the old one or the whole new one.
 func (r *Run) Write(dir string) (err error) {
 	path := filepath.Join(dir, FileName)
@@ -18,7 +27,7 @@ func (r *Run) Write(dir string) (err error) {
 			err = fmt.Errorf("write the verdict to %s: %w", path, err)
 		}
 	}()
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, err := r.JSON()
 	if err != nil {
 		return err
 	}
@@ -31,7 +40,7 @@ func (r *Run) Write(dir string) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(text)
 	if err == nil {
 		err = f.Chmod(0o644)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 
+	"fenceproof/checker/contract"
 	"fenceproof/deploy/local/warden"
 
 	"github.com/spf13/cobra"
@@ -71,11 +72,22 @@ stops its processes in the middle of their work, and judges from recorded eviden
 Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 254 wrong usage, 255 the harness itself failed.`,
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args:              cobra.NoArgs,
+		Args:              knownCommand,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SuggestionsMinimumDistance = 3
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(verifyCommand(), recheckCommand(), transcriptCommand(), cleanCommand())
 	return root
+}
+
+// knownCommand names the command that was probably meant.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return usage("%q is not a command; did you mean %q?", args[0], contract.Nearest(args[0], names))
 }

@@ -2,15 +2,17 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"fenceproof/checker/run"
+	"fenceproof/checker/verdict"
 	"fenceproof/reports"
 
 	"github.com/spf13/cobra"
 )
 
 func recheckCommand() *cobra.Command {
-	var quiet bool
+	var quiet, asJSON bool
 	c := &cobra.Command{
 		Use:   "recheck RUN",
 		Short: "Judge a recorded run again, from its files alone",
@@ -22,7 +24,11 @@ judges it, and prints the verdict. It changes nothing. The exit status is the ve
 			if err != nil {
 				return &exitError{exitHarness, err}
 			}
-			if err := run.Print(c.OutOrStdout(), v, quiet); err != nil {
+			show := func() error { return run.Print(c.OutOrStdout(), v, quiet) }
+			if asJSON {
+				show = func() error { return printJSON(c.OutOrStdout(), v) }
+			}
+			if err := show(); err != nil {
 				return &exitError{exitHarness, err}
 			}
 			if v.Exit != 0 {
@@ -32,7 +38,17 @@ judges it, and prints the verdict. It changes nothing. The exit status is the ve
 		},
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the verdict only")
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as verdict.json has it")
 	return c
+}
+
+func printJSON(w io.Writer, v *verdict.Run) error {
+	b, err := v.JSON()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
 }
 
 func cleanCommand() *cobra.Command {
@@ -50,7 +66,7 @@ func cleanCommand() *cobra.Command {
 			if err != nil {
 				return &exitError{exitHarness, err}
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d runs from %s\n", n, runs)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d %s from %s\n", n, map[bool]string{true: "run", false: "runs"}[n == 1], runs)
 			return err
 		},
 	}

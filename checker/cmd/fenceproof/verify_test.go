@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/verdict"
+)
+
+func TestStoppedHoldersAreRefusedAtBothFencePointsAndNothingBreaks(t *testing.T) {
+	r := start(t, "--nemesis", "pause", "--seed", "3", "--duration", "8s")
+	if got := r.wait(); got != 0 {
+		t.Fatalf("exit status %d", got)
+	}
+	v := r.verdict()
+	if v.Overall != verdict.Pass || v.Refusals["rail"] == 0 || v.Refusals["account"]+v.Refusals["ledger"] == 0 {
+		t.Errorf("overall %s, refusals %v", v.Overall, v.Refusals)
+	}
+	awaitNobody(t, r.folder())
+	for _, f := range []string{"report.html", "summary.md", "junit.xml", "plan.json"} {
+		if s, err := os.Stat(filepath.Join(r.runs, "latest", f)); err != nil || s.Size() == 0 {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(r.folder(), "data")); !os.IsNotExist(err) {
+		t.Errorf("the databases' folders are still there after a pass: %v", err)
+	}
+	t.Run("and the files alone give the same verdict again", func(t *testing.T) {
+		before, err := os.ReadFile(filepath.Join(r.folder(), "verdict.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, status := fenceproof(t, "recheck", "--json", r.folder())
+		if status != 0 || strings.TrimSpace(out) != strings.TrimSpace(string(before)) {
+			t.Errorf("recheck ended with %d and printed\n%.2000s\nverdict.json is\n%.2000s", status, out, before)
+		}
+	})
+	t.Run("and the story of a stopped holder can be told", func(t *testing.T) {
+		out, status := fenceproof(t, "transcript", r.folder())
+		if status != 0 || !strings.Contains(out, "STOPPED") || !strings.Contains(out, "FENCED_OUT") {
+			t.Errorf("status %d:\n%.2000s", status, out)
+		}
+	})
+}
+
+func TestWithTheFencesOffTheMoneyIsPaidTwiceAndTheSuiteSaysSo(t *testing.T) {
+	r := start(t, "--nemesis", "pause", "--seed", "3", "--duration", "8s", "--fencing", "off", "--control")
+	if got := r.wait(); got != 0 {
+		t.Fatalf("exit status %d", got)
+	}
+	v := r.verdict()
+	if v.Expect == nil || !v.Expect.Met || len(v.Refusals) != 0 {
+		t.Errorf("expectation %+v, refusals %v", v.Expect, v.Refusals)
+	}
+	b, err := os.ReadFile(filepath.Join(r.folder(), "rail-journal.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transfers, twice := map[string]int{}, 0
+	for line := range strings.Lines(string(b)) {
+		var l struct{ ClientRef string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if transfers[l.ClientRef]++; transfers[l.ClientRef] == 2 {
+			twice++
+		}
+	}
+	if twice == 0 {
+		t.Errorf("the rail's journal shows no payout twice among %d", len(transfers))
+	}
+}
+
+func TestAViolationThatNobodyExpectedIsExitStatusOne(t *testing.T) {
+	r := start(t, "--plan", filepath.Join("..", "..", "..", "docs", "experiment", "plan.json"), "--fencing", "rail-off")
+	if got := r.wait(); got != 1 {
+		t.Errorf("exit status %d", got)
+	}
+	v := r.verdict()
+	if v.Overall != verdict.Violated || v.Refusals["account"] != 1 || v.Refusals["rail"] != 0 {
+		t.Errorf("overall %s, refusals %v", v.Overall, v.Refusals)
+	}
+}
+
+func TestTheExperimentsPlanReplaysToTheSameTwoRefusals(t *testing.T) {
+	r := start(t, "--plan", filepath.Join("..", "..", "..", "docs", "experiment", "plan.json"))
+	if got := r.wait(); got != 0 {
+		t.Errorf("exit status %d", got)
+	}
+	if v := r.verdict(); v.Refusals["rail"] != 1 || v.Refusals["account"] != 1 || v.Payouts[string(contract.Posted)] != 2 {
+		t.Errorf("refusals %v, payouts %v", v.Refusals, v.Payouts)
+	}
+}
+
+func TestWhateverEndsTheHarnessNothingOfTheRunIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		at     string
+		signal syscall.Signal
+		status int
+		report bool
+	}{
+		"kill -9 while processes are stopped": {"now pause", syscall.SIGKILL, -1, false},
+		"kill -9 while it boots":              {"starting the services", syscall.SIGKILL, -1, false},
+		"Ctrl-C while processes are stopped":  {"now pause", syscall.SIGINT, 2, true},
+		"SIGTERM in the drive":                {"offering payouts", syscall.SIGTERM, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, "--nemesis", "pause", "--seed", "5")
+			r.awaitLine(c.at)
+			signalTo(t, r, c.signal)
+			status := r.wait()
+			if c.signal == syscall.SIGKILL && status != -1 || c.signal != syscall.SIGKILL && status != 0 && status != c.status {
+				t.Errorf("exit status %d", status)
+			}
+			awaitNobody(t, r.folder())
+			if _, err := os.Stat(filepath.Join(r.folder(), "report.html")); (err == nil) != c.report {
+				t.Errorf("the report: %v", err)
+			}
+			out, status := fenceproof(t, "recheck", r.folder())
+			if status != 0 && status != 2 || strings.Contains(out, "VIOLATED") {
+				t.Errorf("recheck of the torn history ended with %d:\n%s", status, out)
+			}
+		})
+	}
+}
+
+func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a mistyped flag":           {[]string{"verify", "--nemsis", "pause"}, "did you mean --nemesis?"},
+		"a mistyped nemesis":        {[]string{"verify", "--nemesis", "pauze"}, `did you mean "pause"?`},
+		"a mistyped command":        {[]string{"verfy"}, "verify"},
+		"a mistyped invariant":      {[]string{"verify", "--expect", "INV-2"}, "INV-02"},
+		"a control of nothing":      {[]string{"verify", "--control"}, "needs a fence point that is off"},
+		"one executor alone":        {[]string{"verify", "--executors", "1"}, "at least 2"},
+		"a plan that is not there":  {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
+		"plan and nemesis together": {[]string{"verify", "--plan", "../../../docs/experiment/plan.json", "--nemesis", "pause"}, "exclude one another"},
+		"recheck of nothing":        {[]string{"recheck"}, "runs/latest"},
+		"a duration that is none":   {[]string{"verify", "--duration", "30"}, "duration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, status := fenceproof(t, c.args...)
+			if status != exitUsage || !strings.Contains(out, c.want) {
+				t.Errorf("status %d, want %d and %q:\n%s", status, exitUsage, c.want, out)
+			}
+		})
+	}
+}
+
+func TestAPrintedPlanNeedsNoDatabaseAndReadsBack(t *testing.T) {
+	out, status := fenceproof(t, "verify", "--nemesis", "pause", "--seed", "7", "--plan-only")
+	if status != 0 {
+		t.Fatal(out)
+	}
+	file := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, status := fenceproof(t, "verify", "--plan", file, "--plan-only")
+	if status != 0 || again != out {
+		t.Errorf("status %d, and it came back as\n%s", status, again)
+	}
+}
+
+func TestRecheckOfWhatIsNoRunSaysSo(t *testing.T) {
+	out, status := fenceproof(t, "recheck", t.TempDir())
+	if status != exitHarness || !strings.Contains(out, "history") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+}
+
+func TestCleanRemovesOldRunsAndNothingElse(t *testing.T) {
+	runs := t.TempDir()
+	for _, d := range []string{"20260101T000000.000Z-payout-pg-pause-1", "20260102T000000.000Z-payout-pg-pause-2", "mine"} {
+		if err := os.MkdirAll(filepath.Join(runs, d, "history"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, status := fenceproof(t, "clean", "--runs", runs, "--keep", "1")
+	if status != 0 || !strings.Contains(out, "removed 1 run") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	left, err := os.ReadDir(runs)
+	if err != nil || len(left) != 2 || left[0].Name() != "20260102T000000.000Z-payout-pg-pause-2" || left[1].Name() != "mine" {
+		t.Errorf("left: %v (%v)", left, err)
+	}
+}
