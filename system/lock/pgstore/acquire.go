@@ -29,7 +29,7 @@ func (s *Store) tryAcquire(ctx context.Context, key, ownerID, sessionID string, 
 	}
 	waiting, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
-	done, err := s.turns.take(waiting, key)
+	done, err := s.turns.Take(waiting, key)
 	if err != nil {
 		return lock.Acquired{}, fmt.Errorf("%w: wait for earlier acquires of the key: %w", lock.ErrUnavailable, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fenceproof/system/lock"
+	"fenceproof/system/lock/turns"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -30,7 +31,7 @@ const poolSize = 16
 // Store is a lock.Store on one PostgreSQL database whose schema is migrations/lockdb.
 type Store struct {
 	pool  *pgxpool.Pool
-	turns *turns
+	turns *turns.Turns // one acquire per key at a time: those of one key wait for one another in the database anyhow
 	watch *watch
 	stop  context.CancelFunc
 	done  sync.WaitGroup
@@ -52,7 +53,7 @@ func Open(url string, log *slog.Logger) (*Store, error) {
 		return nil, fmt.Errorf("open the lock store: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{pool: pool, turns: newTurns(), watch: newWatch(pool, config.ConnConfig.Copy(), log), stop: stop}
+	s := &Store{pool: pool, turns: turns.New(), watch: newWatch(pool, config.ConnConfig.Copy(), log), stop: stop}
 	s.done.Go(func() { s.watch.listen(ctx) })
 	s.done.Go(func() { s.watch.announce(ctx) })
 	return s, nil
