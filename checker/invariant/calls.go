@@ -118,7 +118,8 @@ func (b *book) openCall(e *history.Event) *call {
 			c.accepted = *c.account.point(e.Op)
 		}
 		if e.Op.AtPayment() {
-			c.replay = c.payout.noteRequest(e.Op, e.Token)
+			// Where the wiretap has a hole, the first request may lie in it: any request may be a replay.
+			c.replay = c.payout.noteRequest(e.Op, e.Token) || b.lost[history.Wiretap]
 		}
 	} else {
 		c.key = b.key(e.Key)

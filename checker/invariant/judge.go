@@ -88,10 +88,12 @@ func (j *Judge) release(all bool) {
 		j.deliver(&j.held[n])
 		n++
 	}
-	if rest := copy(j.held, j.held[n:]); n > 0 {
-		clear(j.held[rest:])
-		j.held = j.held[:rest]
+	if n == 0 {
+		return
 	}
+	rest := copy(j.held, j.held[n:])
+	clear(j.held[rest:])
+	j.held = j.held[:rest]
 }
 
 func (j *Judge) deliver(e *history.Event) {

@@ -161,9 +161,7 @@ func (b *book) readPayout(c *history.Change) {
 	}
 	if c.Old != nil {
 		ch.attempts = number(c.New["attempt_count"]) - number(c.Old["attempt_count"])
-		if p.state == "" {
-			ch.from, ch.token0 = contract.State(c.Old["state"]), number(c.Old["claim_token"])
-		}
+		ch.from, ch.token0 = contract.State(c.Old["state"]), number(c.Old["claim_token"])
 	}
 	b.countState(p.state, ch.to)
 	p.state, p.token = ch.to, ch.token1
