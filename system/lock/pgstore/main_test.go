@@ -52,11 +52,17 @@ func lockdb(t testing.TB, on *postgres.Instance) string {
 	return name
 }
 
-// store opens a Store on a lockdb of its own, beside a plain connection to the same database.
+var shared string // name of the lockdb that most tests use, one after the other
+
+// store opens a Store on an empty lockdb, beside a plain connection to it. The next test empties it again.
 func store(t testing.TB) (*pgstore.Store, *pgx.Conn) {
 	t.Helper()
-	name := lockdb(t, server)
-	return open(t, server.URL("lockapp", name)), connect(t, server.URL("lockapp", name))
+	if shared == "" {
+		shared = lockdb(t, server)
+	}
+	c := connect(t, server.URL("lockapp", shared))
+	exec(t, c, "TRUNCATE lock_session, lock_entry, lock_revocation")
+	return open(t, server.URL("lockapp", shared)), c
 }
 
 func open(t testing.TB, url string) *pgstore.Store {

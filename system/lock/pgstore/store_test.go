@@ -255,7 +255,8 @@ func TestARevokeThatDoesNotFitChangesNothing(t *testing.T) {
 }
 
 func TestHugeTokensPassUnchanged(t *testing.T) {
-	s, c := store(t)
+	url := server.URL("lockapp", lockdb(t, server)) // its tokens end here
+	s, c := open(t, url), connect(t, url)
 	x := session(t, s, "a")
 	for _, want := range []int64{1<<53 - 1, 1<<53 + 1, 1<<63 - 3} {
 		exec(t, c, "SELECT setval('fencing_token_seq', $1)", want-2) // one value is burnt by VALUES, the next is granted
