@@ -18,6 +18,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, c command, err error)
 	switch {
 	case errors.As(err, &no):
 		a.tellRefusal(c, no, out.TraceID)
+	case errors.Is(err, errOtherRequest), errors.Is(err, errOtherKey):
+		a.log.Warn("a transition was refused", "event", "transition_refused", "payoutId", c.payoutID, "ownerId", c.owner,
+			"fencingToken", c.Token, "operation", c.Operation, "reason", err.Error(), "traceId", out.TraceID)
 	case out.Status >= 500:
 		a.log.Error("request failed", "event", "request_failed", "method", r.Method, "path", r.URL.Path, "code", out.Code,
 			"error", err, "traceId", out.TraceID)

@@ -65,7 +65,7 @@ func newDatabase(name string) string {
 
 // bench is one payment-resource behind a real listener.
 type bench struct {
-	*testing.T
+	testing.TB
 	url string
 	db  *pgxpool.Pool // the test's own look at the same paydb
 	log *logged
@@ -83,7 +83,7 @@ func newUnfencedBench(t *testing.T) *bench {
 	return newBenchOn(t, paydbURL, false)
 }
 
-func newBenchOn(t *testing.T, url string, fencing bool) *bench {
+func newBenchOn(t testing.TB, url string, fencing bool) *bench {
 	t.Helper()
 	store, err := payment.OpenStore(context.Background(), url)
 	if err != nil {
@@ -91,7 +91,7 @@ func newBenchOn(t *testing.T, url string, fencing bool) *bench {
 	}
 	t.Cleanup(store.Close)
 	log := &logged{}
-	b := &bench{T: t, db: db, log: log, reg: prometheus.NewRegistry()}
+	b := &bench{TB: t, db: db, log: log, reg: prometheus.NewRegistry()}
 	l := slog.New(slog.NewJSONHandler(log, nil))
 	srv := httptest.NewServer(payment.NewAPI(store, service.NewFencing(fencing, l), l, b.reg).Handler())
 	t.Cleanup(srv.Close)
@@ -102,7 +102,7 @@ func newBenchOn(t *testing.T, url string, fencing bool) *bench {
 // in is the same bench for a subtest.
 func (b *bench) in(t *testing.T) *bench {
 	c := *b
-	c.T = t
+	c.TB = t
 	return &c
 }
 

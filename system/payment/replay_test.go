@@ -63,6 +63,9 @@ func TestAnotherBodyUnderAUsedTokenIsAConflict(t *testing.T) {
 	conflict(outcome(p, 41, ""), `{"outcome":"REJECTED"}`)
 	b.want(b.send(post(p, 41)), 200, "")
 	conflict(post(p, 41), `{"railReference":"rail-2","submissionId":"0b9cd5c1-3b0e-4d43-8f2c-2a4c2f6f8a11","railOutcome":"ACKED"}`)
+	if n := len(b.log.events("transition_refused", p)); n != 3 {
+		t.Errorf("transition_refused logged %d times, want once per conflict", n)
+	}
 }
 
 func TestARefusalIsNotRememberedButAFailedClaimIs(t *testing.T) {
