@@ -3,6 +3,7 @@ package witness
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -134,7 +135,7 @@ func (d *Database) snapshot(ctx context.Context, conn *pgx.Conn, name string, at
 	if err != nil {
 		return err
 	}
-	dec := newDecoder(d.cfg.Ignore, d.cfg.MaxTransaction)
+	dec := newDecoder(d.cfg.Ignore)
 	var changes []history.Change
 	for _, t := range tables {
 		if dec.ignore[t.name] {
@@ -144,12 +145,19 @@ func (d *Database) snapshot(ctx context.Context, conn *pgx.Conn, name string, at
 			return err
 		}
 	}
-	if len(changes) > 0 {
-		d.sink.Record(d.cfg.Witness, history.Event{Type: contract.OK, Proc: d.cfg.Proc, Op: history.OpCommit,
-			LSN: at.String(), Epoch: d.cfg.Epoch, Changes: changes, Msg: Snapshot})
+	if len(changes) == 0 {
+		return nil
 	}
+	e := history.Event{Type: contract.OK, Proc: d.cfg.Proc, Op: history.OpCommit,
+		LSN: at.String(), Epoch: d.cfg.Epoch, Changes: changes, Msg: Snapshot}
+	if !fits(&e, dec.size) {
+		return errSnapshotTooLong
+	}
+	d.sink.Record(d.cfg.Witness, e)
 	return nil
 }
+
+var errSnapshotTooLong = fmt.Errorf("the rows that are there already are more than the %d bytes that one event may have", history.MaxLine)
 
 // table is a table whose rows a snapshot reads.
 type table struct {
@@ -191,17 +199,14 @@ func (d *decoder) readTable(ctx context.Context, c *pgconn.PgConn, t *table, cha
 		rows := result.ResultReader()
 		for rows.NextRow() {
 			row := make(map[string]string, len(t.columns))
-			d.size += rowOverhead
 			for i, v := range rows.Values() {
 				if v != nil {
-					row[t.columns[i]] = string(v)
-					d.size += valueOverhead + int64(len(v))
+					d.put(row, t.columns[i], string(v))
 				}
 			}
 			changes = append(changes, history.Change{Table: t.name, Kind: history.Insert, New: row})
-			if d.size > d.limit {
-				_ = result.Close()
-				return nil, fmt.Errorf("the rows that are there already take more than the %d MiB that a witness keeps of one transaction", d.limit>>20)
+			if d.size > history.MaxLine {
+				return nil, errors.Join(errSnapshotTooLong, c.Conn().Close()) // rather than read the rest
 			}
 		}
 		if _, err := rows.Close(); err != nil {

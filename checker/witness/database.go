@@ -16,10 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DefaultMaxTransaction is how much of one transaction a database's witness keeps in memory unless told otherwise, in
-// bytes: about 300,000 changed rows of paydb.
-const DefaultMaxTransaction = 512 << 20
-
 // DatabaseConfig says which database to watch, and as what.
 type DatabaseConfig struct {
 	// URL reaches the database itself, past every link, as a superuser. The server needs wal_level = logical, a free
@@ -33,16 +29,14 @@ type DatabaseConfig struct {
 	// Ignore names tables that are no evidence, such as a migration tool's own. A transaction that changes nothing else
 	// is not recorded.
 	Ignore []string
-	// MaxTransaction is the most memory in bytes that one transaction may take here; a larger one costs the witness its
-	// place. 0 means DefaultMaxTransaction.
-	MaxTransaction int64
 }
 
 // Database records every committed row change of one PostgreSQL database, in commit order, with whole old and new rows.
 // It reads the database's own log (logical decoding), so it sees what was committed whoever committed it.
 //
 // A transaction is recorded whole or not at all, and once. When the database is stopped, crashed or cut off, the witness
-// comes back to exactly where it was; when that cannot be proved (see place), it records OpLostPlace and stops.
+// comes back to exactly where it was; when that cannot be proved (see place), it records OpLostPlace and stops. So does a
+// transaction whose event would be longer than history.MaxLine: about 20,000 changed rows of paydb.
 type Database struct {
 	cfg   DatabaseConfig
 	sink  Sink
@@ -75,9 +69,6 @@ func Attach(ctx context.Context, cfg DatabaseConfig, sink Sink) (*Database, erro
 	conf, err := sessionConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
-	}
-	if cfg.MaxTransaction == 0 {
-		cfg.MaxTransaction = DefaultMaxTransaction
 	}
 	d := &Database{
 		cfg: cfg, sink: sink, conf: conf,
@@ -132,7 +123,7 @@ func (d *Database) Drain(ctx context.Context) error {
 	}
 }
 
-// endTimeout bounds Detach and Close where their context has no deadline.
+// endTimeout bounds Detach and Close where their context has no deadline of its own.
 const endTimeout = 10 * time.Second
 
 // Detach ends this epoch: it drains, stops, and takes slot and publication away where the database can be reached. The
@@ -140,8 +131,11 @@ const endTimeout = 10 * time.Second
 // means that the end of the epoch is not known; OpLostPlace then says so in the history. Later calls return the same.
 func (d *Database) Detach(ctx context.Context) error {
 	d.ending.Do(func() {
-		ctx, cancel := context.WithTimeout(ctx, endTimeout)
-		defer cancel()
+		if _, bounded := ctx.Deadline(); !bounded {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, endTimeout)
+			defer cancel()
+		}
 		d.ended = d.Drain(ctx)
 		d.halt()
 		if d.ended != nil && !errors.Is(d.ended, ErrLost) {

@@ -3,6 +3,7 @@ package witness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -210,15 +211,24 @@ func TestAHugeTransactionIsOneEvent(t *testing.T) {
 	w.agrees("t")
 }
 
-func TestATransactionBeyondTheLimitCostsThePlace(t *testing.T) {
-	w := newDatabase(t, shared, "CREATE TABLE t (id bigint PRIMARY KEY, v text)")
-	cfg := w.config()
-	cfg.MaxTransaction = 1 << 20
-	d := w.attach(cfg)
-	w.exec("INSERT INTO t SELECT n, 'value ' || n FROM generate_series(1, 100000) n")
-	w.refuses(d, "changes more than the 1 MiB")
-	if got := w.page.all(history.OpCommit); len(got) != 0 {
-		t.Errorf("a part of the transaction was recorded: %d events", len(got))
+func TestATransactionThatIsTooLongForOneEventCostsThePlace(t *testing.T) {
+	for _, c := range []struct{ name, sql string }{
+		{"many rows", "INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n"},
+		{"one large value", fmt.Sprintf("INSERT INTO t VALUES (1, repeat('x', %d))", history.MaxLine)},
+		{"a value that grows in JSON", fmt.Sprintf("INSERT INTO t VALUES (1, repeat(E'\\x01', %d))", history.MaxLine/6+1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newDatabase(t, shared, "CREATE TABLE t (id bigint PRIMARY KEY, v text)")
+			d := w.attach(w.config())
+			w.exec(c.sql)
+			w.refuses(d, "bytes that one event may have")
+			if got := w.page.all(history.OpCommit); len(got) != 0 {
+				t.Errorf("a part of the transaction was recorded: %d events", len(got))
+			}
+			if _, err := Attach(t.Context(), w.config(), w.page); err == nil || !strings.Contains(err.Error(), "bytes that one event may have") {
+				t.Errorf("a witness attached to rows that are too many for one event: %v", err)
+			}
+		})
 	}
 }
 

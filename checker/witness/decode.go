@@ -25,17 +25,16 @@ type relation struct {
 }
 
 // decoder puts the messages of one connection (pgoutput, protocol 2, no streaming of open transactions) together into
-// transactions. It holds one transaction in memory at a time, and no more than limit bytes of it.
+// transactions. It holds one transaction in memory at a time, and no more of it than one event may have.
 type decoder struct {
 	ignore    map[string]bool
-	limit     int64
 	relations map[uint32]*relation
 	open      *transaction
-	size      int64 // about how much memory open takes
+	size      int // how many bytes open has as an event, at least
 }
 
-func newDecoder(ignore []string, limit int64) *decoder {
-	d := &decoder{ignore: map[string]bool{}, limit: limit, relations: map[uint32]*relation{}}
+func newDecoder(ignore []string) *decoder {
+	d := &decoder{ignore: map[string]bool{}, relations: map[uint32]*relation{}}
 	for _, t := range ignore {
 		d.ignore[t] = true
 	}
@@ -99,6 +98,7 @@ func (d *decoder) change(id uint32, kind history.Kind, before, after *pglogrepl.
 		return fmt.Errorf("table %s was made after the witness came and logs no whole old rows: attach the witness after the migrations", r.name)
 	}
 	c := history.Change{Table: r.name, Kind: kind}
+	d.size += changeBytes
 	var err error
 	if before != nil {
 		if c.Old, err = d.row(r, before, nil); err != nil {
@@ -110,18 +110,32 @@ func (d *decoder) change(id uint32, kind history.Kind, before, after *pglogrepl.
 			return err
 		}
 	}
-	if d.size > d.limit {
-		return fmt.Errorf("transaction %d changes more than the %d MiB that a witness keeps of one transaction", d.open.xid, d.limit>>20)
+	if d.size > history.MaxLine {
+		return tooLong(d.open.xid)
 	}
 	d.open.changes = append(d.open.changes, c)
 	return nil
 }
 
-// What a row and a value take in memory besides the value's bytes, roughly, measured on 64 bits.
-const (
-	rowOverhead   = 256
-	valueOverhead = 48
-)
+// changeBytes is what a change has as JSON besides its rows' values, at least.
+const changeBytes = len(`{"table":"t","kind":"insert","new":{}},`)
+
+func tooLong(xid uint32) error {
+	return fmt.Errorf("transaction %d changes more than the %d bytes that one event may have", xid, history.MaxLine)
+}
+
+// fits tells whether e, which has at least size bytes as a line, is short enough for one. A byte takes at most six in
+// JSON, so that most events need not be written out to know it.
+func fits(e *history.Event, size int) bool {
+	const numbers = 1 << 10 // the members besides Changes, and what the sink adds
+	return 6*size+numbers < history.MaxLine || len(history.AppendEvent(nil, e))+numbers < history.MaxLine
+}
+
+// put adds a value to a row, and to the size.
+func (d *decoder) put(row map[string]string, column, value string) {
+	row[column] = value
+	d.size += len(column) + len(value) + len(`"":"",`)
+}
 
 // row is a row's image as text. A large value that the update left alone is not in the log a second time: it is taken
 // from the old row.
@@ -130,22 +144,19 @@ func (d *decoder) row(r *relation, t *pglogrepl.TupleData, old map[string]string
 		return nil, fmt.Errorf("the log described table %s with %d columns and then sent %d", r.name, len(r.columns), len(t.Columns))
 	}
 	row := make(map[string]string, len(t.Columns))
-	d.size += rowOverhead
 	for i, c := range t.Columns {
 		name := r.columns[i]
 		switch c.DataType {
 		case pglogrepl.TupleDataTypeNull:
 			continue
 		case pglogrepl.TupleDataTypeText:
-			row[name] = string(c.Data)
-			d.size += valueOverhead + int64(len(c.Data))
+			d.put(row, name, string(c.Data))
 		case pglogrepl.TupleDataTypeToast:
 			v, ok := old[name]
 			if !ok {
 				return nil, fmt.Errorf("the log left out an unchanged value of %s.%s that the old row does not hold either", r.name, name)
 			}
-			row[name] = v
-			d.size += valueOverhead
+			d.put(row, name, v)
 		default:
 			return nil, fmt.Errorf("the log sent %s.%s in a form (%q) that was not asked for", r.name, name, c.DataType)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	"fenceproof/checker/history"
 	"fenceproof/deploy/postgres"
+
+	"github.com/jackc/pgx/v5"
 )
 
 func TestCrashesAndRestartsLoseAndDoubleNothing(t *testing.T) {
@@ -43,6 +46,26 @@ func TestCrashesAndRestartsLoseAndDoubleNothing(t *testing.T) {
 	if err := d.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAServerThatStopsInOrderIsNotHeldUp(t *testing.T) {
+	w := newDatabase(t, ownServer(t), "CREATE TABLE t (id bigint PRIMARY KEY)")
+	d := w.attach(w.config())
+	for n := range 3 { // the server waits for its reader, whose slot stays behind on purpose
+		w.pool.Reset()
+		w.exec("INSERT INTO t VALUES ($1)", n)
+		w.drain(d)
+		if err := w.server.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.server.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.drain(d)
+	w.page.keptPlace(t)
+	w.pool.Reset()
+	w.agrees("t")
 }
 
 func TestAPausedServerIsNotALostOne(t *testing.T) {
@@ -146,11 +169,16 @@ func (w *watched) restoreAnOlderCopy(g *gate, d *Database) {
 	step(w.server.Stop(w.Context()))
 	step(exec.Command("cp", "-a", data, copied).Run())
 	step(w.server.Start(w.Context()))
-	for range 3 {
-		w.pool.Reset()
-		w.exec("INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(2, 200) n; DELETE FROM t WHERE id > 1")
-		w.drain(d)
-	}
+	w.pool.Reset()
+	var end string
+	step(w.pool.QueryRow(w.Context(), "SELECT pg_current_wal_lsn()::text").Scan(&end))
+	w.exec("INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(2, 200) n; DELETE FROM t WHERE id > 1")
+	w.drain(d)
+	w.until("the server has been told that nothing before the copy's end need be sent again", func() bool {
+		var told bool
+		step(w.pool.QueryRow(w.Context(), "SELECT confirmed_flush_lsn > $1::text::pg_lsn FROM pg_replication_slots", end).Scan(&told))
+		return told
+	})
 	g.close()
 	step(w.server.Crash(w.Context()))
 	step(os.RemoveAll(data))
@@ -163,7 +191,7 @@ func TestALogThatWentBackCostsThePlace(t *testing.T) {
 	w, g, d := behindAGate(t, ownServer(t))
 	w.restoreAnOlderCopy(g, d)
 	g.reopen()
-	w.refuses(d, "put back to an older state")
+	w.refuses(d, "the database was put back to an older state")
 }
 
 func TestALogThatWentBackAndGrewPastTheOldPlaceCostsThePlace(t *testing.T) {
@@ -182,6 +210,44 @@ func TestALogThatWentBackAndGrewPastTheOldPlaceCostsThePlace(t *testing.T) {
 	if after := len(w.page.all(history.OpCommit)); after != before {
 		t.Errorf("%d transactions of the other history were recorded", after-before)
 	}
+}
+
+func TestAPromotionCostsThePlace(t *testing.T) {
+	w, g, d := behindAGate(t, ownServer(t))
+	g.close()
+	if err := w.server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.server.DataFolder(), "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.super("SELECT pg_promote()")
+	w.pool.Reset()
+	w.exec("INSERT INTO t VALUES (2)")
+	g.reopen()
+	w.refuses(d, "a standby was promoted")
+}
+
+func TestAnotherDatabaseOfTheSameNameCostsThePlace(t *testing.T) {
+	w, g, d := behindAGate(t, ownServer(t))
+	g.close()
+	w.freeSlot()
+	w.pool.Reset()
+	c, err := pgx.Connect(t.Context(), w.server.SuperURL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	for _, sql := range []string{"ALTER DATABASE " + w.name + " RENAME TO aside", "CREATE DATABASE " + w.name + " TEMPLATE aside"} {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.reopen()
+	w.refuses(d, "slot fenceproof_paydb_0 is gone")
 }
 
 func TestADatabaseThatIsGoneAtTheEndLeavesItsLastCommitsUnknown(t *testing.T) {

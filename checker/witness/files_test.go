@@ -110,6 +110,26 @@ func TestWhatAKilledRailLeftOfALineMayBeTakenAwayAgain(t *testing.T) {
 	g.page.keptPlace(t)
 }
 
+func TestALineThatAKilledRailBrokeOffAndEndedLaterIsNoTransfer(t *testing.T) {
+	line := strings.TrimSuffix(transferLine(2), "\n")
+	g := newGrowing(t, "journal.ndjson")
+	for cut := 1; cut <= len(line); cut++ {
+		g.path, g.page = filepath.Join(t.TempDir(), "journal.ndjson"), newPage()
+		j := g.journal()
+		g.add(transferLine(1) + line[:cut] + "\n" + transferLine(3))
+		got, want := g.drained(j), 2
+		if cut == len(line) { // only the line's end was missing: that is the transfer
+			want = 3
+		}
+		if len(got) != want || got[want-1].Payout != "payout-3" {
+			t.Fatalf("broken off after %d bytes, recorded %+v", cut, got)
+		}
+		if err := j.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestABurstOfTransfersIsRecordedWholeAndInOrder(t *testing.T) {
 	g := newGrowing(t, "journal.ndjson")
 	j := g.journal()

@@ -1,10 +1,12 @@
 package witness
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -58,8 +60,8 @@ func (j *Journal) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close records what is left, stops, and marks the history as complete, unless the place was lost. A line without an
-// end is no transfer: the rail was killed while it wrote it, has answered nobody, and will not show it in a look-up.
+// Close records what is left, stops, and marks the history as complete, unless the place was lost. A last line without
+// an end is no transfer: the rail was killed while it wrote it, and has answered nobody.
 func (j *Journal) Close(ctx context.Context) error {
 	j.ending.Do(func() {
 		j.stop()
@@ -103,9 +105,15 @@ type transfer struct {
 	AcceptedAt    string `json:"acceptedAt"`
 }
 
+// line records a complete line. One that is only the beginning of a transfer is none: a rail that was killed, or had no
+// room on the disk, in the middle of a line ends that line before it writes the next, and has answered nobody for it.
+// Any other line that is no transfer cannot come from a rail that works: it may hide money moved.
 func (j *Journal) line(line []byte) error {
 	var t transfer
-	if err := json.Unmarshal(line, &t); err != nil {
+	switch err := json.Unmarshal(line, &t); {
+	case err != nil && broken(line):
+		return nil
+	case err != nil:
 		return fmt.Errorf("the line %.200q is no transfer: %w", line, err)
 	}
 	if t.RailReference == "" || t.ClientRef == "" || t.AmountMinor <= 0 || t.Currency == "" {
@@ -116,4 +124,11 @@ func (j *Journal) line(line []byte) error {
 		Payout: t.ClientRef, Amount: t.AmountMinor, Currency: t.Currency, RailRef: t.RailReference})
 	j.shown.news = true
 	return nil
+}
+
+// broken tells whether line is the beginning of a JSON object that lacks its end.
+func broken(line []byte) bool {
+	var whole json.RawMessage
+	err := json.NewDecoder(bytes.NewReader(line)).Decode(&whole)
+	return errors.Is(err, io.ErrUnexpectedEOF) && line[0] == '{'
 }

@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,27 @@ func TestAPlaceTakesEachLandmarkOnceOverManyConnections(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAServerThatIsNotTheOneWatchedIsRefusedBeforeAnythingIsRead(t *testing.T) {
+	home := identity{system: "7000000000000000001", timeline: 1}
+	for _, c := range []struct {
+		name, because string
+		who           identity
+		at            pglogrepl.LSN
+	}{
+		{"another cluster", "another database cluster", identity{"7000000000000000002", 1}, 100},
+		{"another timeline", "timeline 2 now and was on 1", identity{home.system, 2}, 100},
+		{"a log that ends before the place", "the log ends at 0/31 and had been read to 0/32", home, 49},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &Database{home: home, place: startAt(50)}
+			var lost misplaced
+			if err := d.samePlace(t.Context(), c.who, c.at); !errors.As(err, &lost) || !strings.Contains(err.Error(), c.because) {
+				t.Errorf("got %v, want %q", err, c.because)
+			}
+		})
+	}
 }
 
 func TestWatermarksAreRareAndPromptWhenAskedFor(t *testing.T) {

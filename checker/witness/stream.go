@@ -73,7 +73,7 @@ func (d *Database) follow(ctx context.Context) error {
 		return judge(fmt.Errorf("resume the log at %s: %w", d.place.acked, err))
 	}
 	d.place.reconnect()
-	r := &reader{Database: d, conn: c, decode: newDecoder(d.cfg.Ignore, d.cfg.MaxTransaction)}
+	r := &reader{Database: d, conn: c, decode: newDecoder(d.cfg.Ignore)}
 	return r.run(ctx)
 }
 
@@ -257,8 +257,12 @@ func (r *reader) commit(t *transaction) error {
 	case seen:
 		return nil
 	}
-	r.sink.Record(r.cfg.Witness, history.Event{Type: contract.OK, Proc: r.cfg.Proc, Op: history.OpCommit,
-		LSN: t.commit.String(), XID: t.xid, Epoch: r.cfg.Epoch, Changes: t.changes})
+	e := history.Event{Type: contract.OK, Proc: r.cfg.Proc, Op: history.OpCommit,
+		LSN: t.commit.String(), XID: t.xid, Epoch: r.cfg.Epoch, Changes: t.changes}
+	if !fits(&e, r.decode.size) {
+		return misplaced{tooLong(t.xid)}
+	}
+	r.sink.Record(r.cfg.Witness, e)
 	r.shown.news = true
 	return nil
 }
