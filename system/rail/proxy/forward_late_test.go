@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -22,8 +21,8 @@ func TestAProcessThatWasStoppedWhileItDialledDoesNotForwardAfterItsTime(t *testi
 			return
 		}
 		defer c.Close()
-		text, _ := io.ReadAll(c)
-		sent <- len(text)
+		n, _ := c.Read(make([]byte, 1024))
+		sent <- n
 	}()
 	r := newRail("http://" + l.Addr().String())
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

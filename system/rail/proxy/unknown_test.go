@@ -137,7 +137,9 @@ func TestARailThatDoesNotAnswerInTimeLeavesTheAttemptUnknown(t *testing.T) {
 	release := make(chan struct{})
 	r := newRail(t, func(c net.Conn, in transfer) bool { <-release; return acks(c, in) })
 	s := newStage(t, r.url, setting{timeout: 200 * time.Millisecond})
-	_, err := s.submit(41)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // long after the proxy has given up
+	defer cancel()
+	_, err := s.submitBody(ctx, 41, s.body())
 	close(release)
 	s.wantCode(err, wire.RailAmbiguous)
 	if got := s.attempts(); len(got) != 1 || got[0].Outcome != "TIMEOUT" || r.count() != 1 {
