@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"fenceproof/deploy/local"
 )
 
 // Files of a run's folder.
@@ -96,7 +99,9 @@ func Clean(runs string, keep int) (removed int, err error) {
 	}
 	var errs []error
 	for _, n := range names[:max(0, len(names)-keep)] {
-		if err := os.RemoveAll(filepath.Join(runs, n)); err != nil {
+		run := filepath.Join(runs, n)
+		// Kept databases may be elsewhere, where the user that they run as could enter.
+		if err := errors.Join(local.RemoveData(context.Background(), run), os.RemoveAll(run)); err != nil {
 			errs = append(errs, fmt.Errorf("remove run %s: %w", n, err))
 			continue
 		}

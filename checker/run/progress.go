@@ -3,11 +3,14 @@ package run
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"fenceproof/checker/contract"
+
+	"golang.org/x/sys/unix"
 )
 
 // How often the status is shown.
@@ -101,8 +104,27 @@ func (p *progress) show(status string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
-	fmt.Fprintf(p.out, "%6.1fs  %s", time.Since(p.begun).Seconds(), status)
+	fmt.Fprint(p.out, cut(fmt.Sprintf("%6.1fs  %s", time.Since(p.begun).Seconds(), status), p.width()))
 	p.status = true
+}
+
+// width is how many columns the terminal has now; 80 when nobody knows.
+func (p *progress) width() int {
+	if f, ok := p.out.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+			return int(size.Col)
+		}
+	}
+	return 80
+}
+
+// cut shortens a line so that it does not wrap: a line that has wrapped cannot be rewritten in place.
+func cut(line string, width int) string {
+	r := []rune(line)
+	if len(r) < width {
+		return line
+	}
+	return string(r[:max(0, width-2)]) + "…"
 }
 
 // status is the run in one line: operations per second since the last look, payouts by state, faults, violations.
@@ -113,7 +135,7 @@ func (r *state) status() string {
 		ops += n
 	}
 	rate := r.rate.per(ops)
-	parts := []string{fmt.Sprintf("%.0f ops/s", rate)}
+	parts := []string{fmt.Sprintf("%d violations", r.judge.Found()), fmt.Sprintf("%.0f ops/s", rate)}
 	for _, s := range []contract.State{contract.Pending, contract.Claimed, contract.RailSubmitted, contract.RailAcked, contract.Posted, contract.RailAmbiguous, contract.Failed} {
 		if n := c.Payouts[string(s)]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", s, n))
@@ -127,7 +149,7 @@ func (r *state) status() string {
 	for _, k := range c.Refusals {
 		refused += k
 	}
-	parts = append(parts, fmt.Sprintf("%d faults", n.Windows), fmt.Sprintf("%d fenced out", refused), fmt.Sprintf("%d violations", r.judge.Found()))
+	parts = append(parts, fmt.Sprintf("%d faults", n.Windows), fmt.Sprintf("%d fenced out", refused))
 	return strings.Join(parts, " · ")
 }
 
@@ -141,9 +163,8 @@ func (m *meter) per(n int64) float64 {
 	now := time.Now()
 	d := now.Sub(m.at).Seconds()
 	delta := float64(n - m.last)
-	first := m.at.IsZero()
 	m.at, m.last = now, n
-	if first || d <= 0 {
+	if d <= 0 {
 		return 0
 	}
 	return delta / d

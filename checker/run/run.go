@@ -41,13 +41,14 @@ type state struct {
 	load    *workloads.Payout
 	engine  *nemesis.Engine
 	started time.Time
-	rate    meter
+	rate    meter // of the status line; its watcher is its only user
 }
 
 // Verify does one run and writes verdict.json and the report. When ctx ends early it heals, judges what there is and
 // reports that. The error is the harness's own failure; what the run found is in the verdict.
 func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
-	pg, err := prepare(ctx, cfg)
+	out := newProgress(cfg)
+	pg, err := prepare(ctx, cfg, out)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &state{cfg: cfg, id: id, dir: dir, out: newProgress(cfg), ev: ev, judge: invariant.NewJudge(cfg.settings()), started: time.Now()}
+	r := &state{cfg: cfg, id: id, dir: dir, out: out, ev: ev, judge: invariant.NewJudge(cfg.settings()), started: time.Now()}
 	ev.rec.Subscribe(r.judge.Observe)
 	planText, err := cfg.Plan.Write()
 	if err != nil {
@@ -87,14 +88,14 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 }
 
 // prepare finds what a run needs before anything is made: binaries, PostgreSQL, room.
-func prepare(ctx context.Context, cfg Config) (*postgres.Installation, error) {
+func prepare(ctx context.Context, cfg Config, out *progress) (*postgres.Installation, error) {
 	if _, err := os.Stat(filepath.Join(cfg.Bin, local.LockServer)); err != nil {
 		return nil, fmt.Errorf("the services' binaries are not in %s; `make build` puts them there: %w", cfg.Bin, err)
 	}
 	if err := local.RequireSpace(cfg.Runs); err != nil {
 		return nil, err
 	}
-	pg, err := postgres.Prepare(ctx, func(s string) { fmt.Fprintln(cfg.Out, s) })
+	pg, err := postgres.Prepare(ctx, func(s string) { out.note("prepare", s) })
 	if err != nil {
 		return nil, fmt.Errorf("prepare PostgreSQL: %w", err)
 	}
@@ -157,6 +158,7 @@ func (r *state) work(ctx context.Context) error {
 func (r *state) drive(ctx context.Context, db workloads.Target) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	r.rate = meter{at: time.Now()}
 	stop := r.out.watch(r.status)
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
