@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -170,6 +171,30 @@ func (s *stage) wantMetric(series string, want float64) {
 		}
 	}
 	s.Errorf("there is no metric %s", series)
+}
+
+func TestNoMetricLabelHoldsAnIDOrAToken(t *testing.T) {
+	noLeak(t)
+	r := newRail(t, acks)
+	s := newStage(t, r.url, setting{})
+	for _, token := range []int64{42, 42, 43} { // acknowledged, fenced, duplicate
+		_, _ = s.submit(token)
+	}
+	s.wantMetric(`rail_submission_total{outcome="DUPLICATE"}`, 1)
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile(`^[A-Za-z]+$`)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if !word.MatchString(l.GetValue()) {
+					t.Errorf("%s has label %s=%q", f.GetName(), l.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
 }
 
 func TestARestartedProxyStillRefuses(t *testing.T) {
