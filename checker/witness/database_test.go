@@ -64,10 +64,13 @@ func TestRowsThatWereThereAreRecordedFirstAndCommitsGoOnFromThem(t *testing.T) {
 	w.write(11, 4, 40, nil, &committed).Wait()
 	stop := make(chan struct{})
 	writers := w.write(12, 4, 1<<30, stop, &committed) // they write while the witness comes
+	defer writers.Wait()
+	ended := sync.OnceFunc(func() { close(stop) })
+	defer ended()
 	d := w.attach(w.config())
 	after := committed.Load()
 	w.until("50 more transactions have committed", func() bool { return committed.Load() >= after+50 })
-	close(stop)
+	ended()
 	writers.Wait()
 	w.drain(d)
 	w.agrees("narrow", "wide", "counter", "numbered")
@@ -208,12 +211,16 @@ func TestAHugeTransactionIsOneEvent(t *testing.T) {
 	if len(commits) != 1 || len(commits[0].Changes) != 100_000 {
 		t.Fatalf("%d events were recorded, want one with 100,000 changes", len(commits))
 	}
-	w.agrees("t")
+	for i, c := range commits[0].Changes {
+		if c.New["id"] != strconv.Itoa(i+1) {
+			t.Fatalf("change %d is of row %s", i+1, c.New["id"])
+		}
+	}
 }
 
 func TestATransactionThatIsTooLongForOneEventCostsThePlace(t *testing.T) {
 	for _, c := range []struct{ name, sql string }{
-		{"many rows", "INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n"},
+		{"many rows", "INSERT INTO t SELECT n, repeat('x', 1000) FROM generate_series(1, 20000) n"},
 		{"one large value", fmt.Sprintf("INSERT INTO t VALUES (1, repeat('x', %d))", history.MaxLine)},
 		{"a value that grows in JSON", fmt.Sprintf("INSERT INTO t VALUES (1, repeat(E'\\x01', %d))", history.MaxLine/6+1)},
 	} {

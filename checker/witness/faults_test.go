@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ func TestCrashesAndRestartsLoseAndDoubleNothing(t *testing.T) {
 	var committed atomic.Int64
 	stop := make(chan struct{})
 	writers := w.write(3, 4, 1<<30, stop, &committed)
+	defer writers.Wait()
+	ended := sync.OnceFunc(func() { close(stop) })
+	defer ended()
 	for round := range 4 {
 		from := committed.Load()
 		w.until("60 more transactions have committed", func() bool { return committed.Load() >= from+60 })
@@ -37,7 +41,7 @@ func TestCrashesAndRestartsLoseAndDoubleNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	close(stop)
+	ended()
 	writers.Wait()
 	w.drain(d)
 	w.page.keptPlace(t)
@@ -74,6 +78,9 @@ func TestAPausedServerIsNotALostOne(t *testing.T) {
 	var committed atomic.Int64
 	stop := make(chan struct{})
 	writers := w.write(5, 4, 1<<30, stop, &committed)
+	defer writers.Wait()
+	ended := sync.OnceFunc(func() { close(stop) })
+	defer ended()
 	for range 3 {
 		from := committed.Load()
 		w.until("30 more transactions have committed", func() bool { return committed.Load() >= from+30 })
@@ -89,7 +96,7 @@ func TestAPausedServerIsNotALostOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	close(stop)
+	ended()
 	writers.Wait()
 	w.drain(d)
 	w.page.keptPlace(t)

@@ -1,5 +1,6 @@
 -- Every table logs the whole old row of an update and delete from now on. Tables that already do are left alone, so
--- that no needless lock is taken.
+-- that no needless lock is taken, and each of the others is locked in a transaction of its own: several locks at once
+-- would make a deadlock with whoever writes.
 DO $$
 DECLARE t record;
 BEGIN
@@ -9,5 +10,6 @@ BEGIN
                 AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\_%'
     LOOP
         EXECUTE format('ALTER TABLE %I.%I REPLICA IDENTITY FULL', t.nspname, t.relname);
+        COMMIT;
     END LOOP;
 END $$
