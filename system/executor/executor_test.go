@@ -70,7 +70,7 @@ func TestNoMetricLabelHoldsAKeyAnIDOrAToken(t *testing.T) {
 	s := newSystem(t, stub.Options{})
 	payout := s.newPayout(s.account, 100)
 	o := s.executorOptions("executor-1", &events{})
-	o.Acquire = s.locks("executor-1", 2*time.Second)
+	o.Acquire = s.locks("executor-1", 60*time.Second)
 	registry := o.Registerer.(*prometheus.Registry)
 	s.start(o)
 	s.eventually("the payout is paid", func() bool { return s.state(payout) == "POSTED" })

@@ -85,9 +85,9 @@ func newSystem(t *testing.T, o stub.Options) *system {
 	s.check(err)
 	var rail string
 	s.serve(&rail, stub.New(o, journal, quiet).Handler(), func() { _ = journal.Close() })
-	attempts, err := proxy.OpenStore(t.Context(), paydbURL, time.Second)
+	attempts, err := proxy.OpenStore(t.Context(), paydbURL, 20*time.Second)
 	s.check(err)
-	p := proxy.New(proxy.Options{Store: attempts, RailURL: rail, Timeout: 2 * time.Second, Fencing: service.NewFencing(true, quiet), Log: quiet,
+	p := proxy.New(proxy.Options{Store: attempts, RailURL: rail, Timeout: 20 * time.Second, Fencing: service.NewFencing(true, quiet), Log: quiet,
 		Registerer: prometheus.NewRegistry()})
 	s.serve(&s.proxy, p.Handler(), p.Close)
 	s.account = s.newAccount()
@@ -199,7 +199,7 @@ func (e *events) count(part string) int {
 
 // executorOptions are those of the tests' executors.
 func (s *system) executorOptions(owner string, log *events) Options {
-	return Options{OwnerID: owner, PaymentResourceURL: s.payments, RailProxyURL: s.proxy, Concurrency: 4, StepTimeout: 500 * time.Millisecond,
+	return Options{OwnerID: owner, PaymentResourceURL: s.payments, RailProxyURL: s.proxy, Concurrency: 4, StepTimeout: 20 * time.Second,
 		Poll: 20 * time.Millisecond, Log: slog.New(slog.NewJSONHandler(log, nil)), Registerer: prometheus.NewRegistry()}
 }
 
@@ -237,11 +237,11 @@ func (s *system) start(o Options) (cancel, wait func()) {
 	return cancel, wait
 }
 
-// startExecutor starts a healthy executor under a lease of ttl.
+// startExecutor starts a healthy executor, with leases and timeouts that a slow machine does not use up.
 func (s *system) startExecutor(owner string) *events {
 	log := &events{}
 	o := s.executorOptions(owner, log)
-	o.Acquire = s.locks(owner, 2*time.Second)
+	o.Acquire = s.locks(owner, 60*time.Second)
 	s.start(o)
 	return log
 }

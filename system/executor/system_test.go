@@ -262,7 +262,7 @@ func TestAProtectedCallInFlightIsFinishedWhenTheProcessStops(t *testing.T) {
 	payout := s.newPayout(s.account, 100)
 	log := &events{}
 	o := s.executorOptions("executor-1", log)
-	o.Acquire, o.RailProxyURL, o.StepTimeout = s.locks("executor-1", 60*time.Second), slow.URL, 20*time.Second
+	o.Acquire, o.RailProxyURL = s.locks("executor-1", 60*time.Second), slow.URL
 	cancel, wait := s.start(o)
 	<-arrived
 	cancel()

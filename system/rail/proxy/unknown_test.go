@@ -136,7 +136,7 @@ func TestARailThatDoesNotAnswerInTimeLeavesTheAttemptUnknown(t *testing.T) {
 	noLeak(t)
 	release := make(chan struct{})
 	r := newRail(t, func(c net.Conn, in transfer) bool { <-release; return acks(c, in) })
-	s := newStage(t, r.url, setting{timeout: 200 * time.Millisecond})
+	s := newStage(t, r.url, setting{timeout: time.Second})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // long after the proxy has given up
 	defer cancel()
 	_, err := s.submitBody(ctx, 41, s.body())
