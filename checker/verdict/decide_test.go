@@ -1,0 +1,177 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fenceproof/checker/history"
+)
+
+func pauseRun(fencing string) Settings {
+	return Settings{Workload: "payout", Backend: "pg", Nemesis: "pause", Fencing: fencing, Drive: 30 * time.Second}
+}
+
+func judgedWith(id string, danger map[string]int64) Invariant {
+	return Invariant{ID: id, Checked: 100, Danger: danger}
+}
+
+func TestTheWorseStatusWins(t *testing.T) {
+	order := []Status{Pass, NotExercised, Inconclusive, Violated}
+	for i, a := range order {
+		for j, b := range order {
+			if got, want := Worse(a, b), order[max(i, j)]; got != want {
+				t.Errorf("Worse(%s, %s) is %s, want %s", a, b, got, want)
+			}
+		}
+	}
+	if got := Worse(NotExercised, "no such status"); got != "no such status" {
+		t.Errorf("a status that nobody knows lost against %s", got)
+	}
+}
+
+func TestTheStatusOfAnInvariant(t *testing.T) {
+	gap := map[history.Witness]string{history.PayDB: "the slot is gone"}
+	enough := map[string]int64{"stale_refused_payment": 10, "stale_refused_rail": 10}
+	for _, c := range []struct {
+		name    string
+		inv     Invariant
+		missing map[history.Witness]string
+		want    Status
+		reason  string
+	}{
+		{"holds and met its danger", judgedWith("INV-05", enough), nil, Pass, ""},
+		{"nothing was checked", Invariant{ID: "INV-05", Danger: enough}, nil, NotExercised, "holds nothing"},
+		{"met too little danger", judgedWith("INV-05", map[string]int64{"stale_refused_payment": 10, "stale_refused_rail": 9}), nil, NotExercised, "rail-proxy refused with FENCED_OUT: 9, a pass needs 10"},
+		{"a gap beats a lack of danger", judgedWith("INV-05", nil), gap, Inconclusive, "the evidence of the paydb witness is not whole: the slot is gone"},
+		{"a violation beats a gap", Invariant{ID: "INV-05", Found: 2, Violations: []Violation{{Sentence: "the fence went down"}}}, gap, Violated, "the fence went down"},
+		{"an invariant without an entry passes on what was checked", judgedWith("INV-99", nil), nil, Pass, ""},
+	} {
+		got := Decide(c.inv, c.missing, pauseRun("on"))
+		if got.Status != c.want || !strings.Contains(got.Reason, c.reason) || c.reason == "" && got.Reason != "" {
+			t.Errorf("%s: %s because %q, want %s because %q", c.name, got.Status, got.Reason, c.want, c.reason)
+		}
+	}
+}
+
+func TestWhatAPassOfAPauseRunNeeds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Settings)
+		want   map[string]int64 // invariant and counter → minimum
+	}{
+		{"the default run", func(*Settings) {}, map[string]int64{"INV-01 stale_refused_payment": 10, "INV-02 stale_refused_rail": 10, "INV-03 stale_refused_payment": 10,
+			"INV-04 regrants": 1, "INV-05 stale_refused_payment": 10, "INV-05 stale_refused_rail": 10}},
+		{"on etcd", func(s *Settings) { s.Backend = "etcd" }, map[string]int64{"INV-01 stale_refused_payment": 3, "INV-02 stale_refused_rail": 3, "INV-03 stale_refused_payment": 3,
+			"INV-04 regrants": 1, "INV-05 stale_refused_payment": 3, "INV-05 stale_refused_rail": 3}},
+		{"a short run", func(s *Settings) { s.Drive = 19 * time.Second }, map[string]int64{"INV-01 stale_refused_payment": 1, "INV-02 stale_refused_rail": 1, "INV-03 stale_refused_payment": 1,
+			"INV-04 regrants": 1, "INV-05 stale_refused_payment": 1, "INV-05 stale_refused_rail": 1}},
+		{"payment off", func(s *Settings) { s.Fencing = "payment-off" }, map[string]int64{"INV-02 stale_refused_rail": 10, "INV-04 regrants": 1, "INV-05 stale_refused_rail": 10}},
+		{"rail off", func(s *Settings) { s.Fencing = "rail-off" }, map[string]int64{"INV-01 stale_refused_payment": 10, "INV-03 stale_refused_payment": 10, "INV-04 regrants": 1, "INV-05 stale_refused_payment": 10}},
+		{"both off", func(s *Settings) { s.Fencing = "off" }, map[string]int64{"INV-04 regrants": 1}},
+		{"another nemesis", func(s *Settings) { s.Nemesis = "none" }, nil},
+	} {
+		s := pauseRun("on")
+		c.change(&s)
+		got := map[string]int64{}
+		for _, n := range Needs(s) {
+			got[n.Invariant+" "+n.Counter] = n.Min
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s needs %v, want %v", c.name, got, c.want)
+		}
+		for k, n := range c.want {
+			if got[k] != n {
+				t.Errorf("%s: %s needs %d, want %d", c.name, k, got[k], n)
+			}
+		}
+	}
+}
+
+func with(statuses ...Status) []Invariant {
+	var out []Invariant
+	for i, s := range statuses {
+		inv := Invariant{ID: IDs()[i], Status: s}
+		if s != Pass {
+			inv.Reason = "the reason"
+		}
+		out = append(out, inv)
+	}
+	return out
+}
+
+func TestARunsVerdictAndExitStatus(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		run        Run
+		overall    Status
+		exit       int
+		reason     string
+		met        bool
+		missing    string
+		surplus    string
+		expectText string
+	}{
+		{name: "all pass", run: Run{Invariants: with(Pass, Pass)}, overall: Pass, exit: 0, reason: "INV-01, INV-02 held"},
+		{name: "one violated", run: Run{Invariants: with(Inconclusive, Violated, NotExercised)}, overall: Violated, exit: 1, reason: "INV-02 violated: the reason"},
+		{name: "one inconclusive", run: Run{Invariants: with(NotExercised, Inconclusive, Pass)}, overall: Inconclusive, exit: 2, reason: "INV-02 inconclusive"},
+		{name: "one not exercised", run: Run{Invariants: with(Pass, NotExercised)}, overall: NotExercised, exit: 2, reason: "INV-02 not exercised: the reason"},
+		{name: "none judged", run: Run{}, overall: NotExercised, exit: 2, reason: "no invariant"},
+		{name: "a failed harness proves nothing", run: Run{Invariants: with(Pass), Harness: "out of disk"}, overall: Inconclusive, exit: 2, reason: "out of disk"},
+		{name: "but what fell has fallen", run: Run{Invariants: with(Violated), Harness: "out of disk"}, overall: Violated, exit: 1},
+		{name: "a control that shows what it should", run: Run{Invariants: with(Violated, Pass, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
+		{name: "a control whose optional one falls too", run: Run{Invariants: with(Violated, Pass, Violated)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
+		{name: "a control that did not bite", run: Run{Invariants: with(Pass, Pass, Violated)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, missing: "INV-01", reason: "INV-01 not violated"},
+		{name: "a control that broke more", run: Run{Invariants: with(Violated, Violated, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 1, surplus: "INV-02", reason: "INV-02 violated, which the expectation INV-01,INV-03? does not name"},
+		{name: "a control whose other fence point refused nothing", run: Run{Invariants: with(Violated, NotExercised, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "INV-02 is not exercised"},
+		{name: "a control that cannot tell about an optional one", run: Run{Invariants: with(Violated, Pass, Inconclusive)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
+		{name: "a control in a failed harness", run: Run{Invariants: with(Violated, Pass, Pass), Harness: "out of disk"}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.run
+			if c.expectText != "" {
+				x, err := ParseExpectation(c.expectText)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Expect = &x
+			}
+			r.Conclude()
+			if r.Overall != c.overall || r.Exit != c.exit || !strings.Contains(r.Reason, c.reason) {
+				t.Errorf("%s, exit %d, because %q; want %s, %d, %q", r.Overall, r.Exit, r.Reason, c.overall, c.exit, c.reason)
+			}
+			if x := r.Expect; x != nil && (x.Met != c.met || strings.Join(x.Missing, " ") != c.missing || strings.Join(x.Surplus, " ") != c.surplus) {
+				t.Errorf("the expectation: met %t, missing %v, surplus %v", x.Met, x.Missing, x.Surplus)
+			}
+		})
+	}
+}
+
+func TestAnExpectationReadsAsItWasWritten(t *testing.T) {
+	for text, want := range map[string]string{
+		"INV-02,INV-05,INV-03?":    "INV-02,INV-05,INV-03?",
+		" inv-03? , inv-02,INV-05": "INV-02,INV-05,INV-03?",
+	} {
+		x, err := ParseExpectation(text)
+		if err != nil || x.String() != want {
+			t.Errorf("%q reads as %q (%v), want %q", text, x.String(), err, want)
+		}
+	}
+}
+
+func TestAWrongExpectationSaysWhatWasProbablyMeant(t *testing.T) {
+	for text, want := range map[string]string{
+		"":               "id is missing",
+		"INV-02,,":       "id is missing",
+		"INV-2":          "did you mean INV-02?",
+		"INV02?":         "did you mean INV-02?",
+		"INV-01,inv_04":  `"inv_04" is no invariant; did you mean INV-04?`,
+		"INV-02,INV-02":  "INV-02 stands there twice",
+		"INV-02,INV-02?": "INV-02 stands there twice",
+		"INV-03?":        "at least one invariant must be violated",
+	} {
+		if _, err := ParseExpectation(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives %v, want an error with %q", text, err, want)
+		}
+	}
+}
