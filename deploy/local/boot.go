@@ -93,8 +93,8 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 func (s *Stack) openDatabase(ctx context.Context, name, migrator string, env environment) error {
 	i, err := s.config.Postgres.Create(postgres.Options{
 		Name: name, Folder: filepath.Join(s.config.RunDir, "data", name), Log: s.LogPath(name), Launcher: s.warden, Progress: s.config.Progress,
-		Guard: func(data string) error {
-			return s.warden.Guard(ctx, warden.Leftover{Kind: warden.ServerData, Path: data})
+		Guard: func(folder string) error {
+			return s.warden.Guard(ctx, warden.Leftover{Kind: warden.ServerData, Path: folder})
 		},
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"fenceproof/deploy/local/warden"
+	"fenceproof/deploy/postgres"
 
 	"github.com/hashicorp/go-multierror"
 )
@@ -84,7 +85,7 @@ func (s *Stack) Close(ctx context.Context) error {
 func (s *Stack) closeDatabase(ctx context.Context, d *database) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := warden.Leftover{Kind: warden.ServerData, Path: d.DataFolder()}
+	l := warden.Leftover{Kind: warden.ServerData, Path: d.Folder()}
 	if !s.keep {
 		if err := d.Crash(ctx); err != nil {
 			return err // the warden still guards the data
@@ -99,5 +100,19 @@ func (s *Stack) closeDatabase(ctx context.Context, d *database) error {
 		errs = multierror.Append(errs, d.Instance.Resume(ctx))
 	}
 	errs = multierror.Append(errs, d.Stop(ctx), s.warden.Release(ctx, l))
+	return errs.ErrorOrNil()
+}
+
+// RemoveData removes the databases of a run that has ended and whose data was kept, wherever they are.
+func RemoveData(ctx context.Context, runDir string) error {
+	home := filepath.Join(runDir, "data")
+	entries, err := os.ReadDir(home)
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("look for a run's data: %w", err)
+	}
+	var errs *multierror.Error
+	for _, e := range entries {
+		errs = multierror.Append(errs, postgres.Demolish(ctx, filepath.Join(home, e.Name())))
+	}
 	return errs.ErrorOrNil()
 }

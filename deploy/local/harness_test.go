@@ -42,8 +42,8 @@ func actAsHarness(dir string) string {
 	return fmt.Sprintln("ready", s.databases[LockDB].DataFolder(), s.databases[PayDB].DataFolder())
 }
 
-// runHarness starts such a harness, waits until its stack is up, and gives its data directories.
-func runHarness(t *testing.T, dir string) (*exec.Cmd, []string) {
+// startHarness starts such a harness.
+func startHarness(t *testing.T, dir string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	bin, err := build()
 	if err != nil {
@@ -60,12 +60,18 @@ func runHarness(t *testing.T, dir string) (*exec.Cmd, []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() }) // normally it is dead
-	line, err := bufio.NewReader(out).ReadString('\n')
+	return cmd, bufio.NewReader(out)
+}
+
+// awaitStack waits until a harness's stack is up, and gives its data directories.
+func awaitStack(t *testing.T, out *bufio.Reader) []string {
+	t.Helper()
+	line, err := out.ReadString('\n')
 	f := strings.Fields(line)
 	if err != nil || len(f) != 3 || f[0] != "ready" {
 		t.Fatalf("the harness says %q, %v", line, err)
 	}
-	return cmd, f[1:]
+	return f[1:]
 }
 
 // segmentKey reads the key of a server's System V segment, as the kernel prints it, from postmaster.pid.
@@ -107,8 +113,9 @@ func mapsSharedMemory(t *testing.T, pid int) bool {
 }
 
 func TestNothingOfAStackOutlivesAHarnessThatIsKilled(t *testing.T) {
-	dir := t.TempDir()
-	harness, data := runHarness(t, dir)
+	dir := runDir(t)
+	harness, out := startHarness(t, dir)
+	data := awaitStack(t, out)
 	all, err := process.Descendants(harness.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
@@ -144,5 +151,41 @@ func TestNothingOfAStackOutlivesAHarnessThatIsKilled(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "rail-journal.ndjson")); err != nil {
 		t.Errorf("the evidence is gone: %v", err)
+	}
+}
+
+func TestNothingOutlivesAHarnessThatIsKilledWhileItBoots(t *testing.T) {
+	if _, err := postgres.Prepare(t.Context(), nil); err != nil { // so that the harness need not
+		t.Fatal(err)
+	}
+	for _, processes := range []int{1, 4, 11} { // from the warden alone to the first services
+		dir := runDir(t)
+		harness, _ := startHarness(t, dir)
+		var all []int
+		var err error
+		await(t, "the stack to grow", func() bool {
+			if all, err = process.Descendants(harness.Process.Pid); err != nil {
+				t.Fatal(err)
+			}
+			_, err := os.Stat(filepath.Join(dir, "logs", "warden.log"))
+			return err == nil && len(all) >= processes
+		})
+		if err := harness.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range all { // the warden is the first of them, and the last to end
+			await(t, "the end of a process", func() bool { return process.Gone(pid) })
+		}
+		left, err := process.WorkingIn(filepath.Join(dir, "data", LockDB), "postgres")
+		if err != nil || len(left) > 0 {
+			t.Errorf("%d processes: the server outlived the harness: %v, %v", processes, left, err)
+		}
+		entries, err := os.ReadDir(filepath.Join(dir, "data"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) || len(entries) > 0 {
+			t.Errorf("%d processes: data is still there: %v, %v", processes, entries, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "logs", "warden.log")); err != nil || len(text) > 0 {
+			t.Errorf("%d processes: the warden complained: %s %v", processes, text, err)
+		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +66,25 @@ func config(t *testing.T) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{RunDir: t.TempDir(), BinDir: bin, Postgres: in, Executors: 2, Progress: func(line string) { t.Log(line) }}
+	return Config{RunDir: runDir(t), BinDir: bin, Postgres: in, Executors: 2, Progress: func(line string) { t.Log(line) }}
+}
+
+// runDir is a folder for a run that a server under another user can enter.
+func runDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fenceproof-run-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func boot(t *testing.T, c Config) *Stack {
@@ -108,7 +128,12 @@ func TestTheWholeSystemBootsAndLeavesNothing(t *testing.T) {
 		}
 		return nil
 	}
+	var hops interposed
+	c.Interpose = hops.interpose
 	s := boot(t, c)
+	if want := "executor-1→lock-server executor-1→payment-resource executor-1→rail-proxy executor-2→lock-server executor-2→payment-resource executor-2→rail-proxy rail-proxy→rail-stub"; hops.String() != want {
+		t.Errorf("interposed on %s\nwant %s", hops.String(), want)
+	}
 	if !witnessed {
 		t.Error("BeforeServices was not called")
 	}
@@ -137,9 +162,41 @@ func TestTheWholeSystemBootsAndLeavesNothing(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.RunDir, "data")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the data is still there: %v", err)
 	}
+	if hops.open != 0 {
+		t.Errorf("%d interposers were not closed", hops.open)
+	}
 	if text, err := os.ReadFile(s.LogPath("warden")); err != nil || len(text) > 0 {
 		t.Errorf("the warden complained: %s %v", text, err)
 	}
+}
+
+// interposed notes on which hops it was put, and passes the server's own address on.
+type interposed struct {
+	mu    sync.Mutex
+	names []string
+	open  int
+}
+
+func (i *interposed) interpose(from, to, upstream string) (string, io.Closer, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.names = append(i.names, LinkName(from, to))
+	i.open++
+	return upstream, i, nil
+}
+
+func (i *interposed) Close() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.open--
+	return nil
+}
+
+func (i *interposed) String() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	slices.Sort(i.names)
+	return strings.Join(i.names, " ")
 }
 
 func tableExists(ctx context.Context, s *Stack, db, table string) error {
@@ -297,4 +354,39 @@ func answers(t *testing.T, l *Link) bool {
 		return false
 	}
 	return resp.Body.Close() == nil
+}
+
+func TestARunThatWouldFillTheDiskIsRefused(t *testing.T) {
+	if err := enough("runs", NeededSpace); err != nil {
+		t.Errorf("refused with just enough: %v", err)
+	}
+	if err := enough("runs", NeededSpace-1); err == nil || !strings.Contains(err.Error(), "fenceproof clean") {
+		t.Errorf("a byte too little: %v", err)
+	}
+	if err := RequireSpace(filepath.Join(t.TempDir(), "not", "there", "yet")); err != nil {
+		t.Errorf("a folder that does not exist yet: %v", err)
+	}
+}
+
+func TestKeptDataStaysAndWasStoppedInOrder(t *testing.T) {
+	c := config(t)
+	c.Executors = 0
+	s := boot(t, c)
+	data := s.databases[PayDB].DataFolder()
+	s.KeepData()
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); err != nil {
+		t.Errorf("the data is gone: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(data, "postmaster.pid")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the server was not stopped in order: %v", err)
+	}
+	if err := RemoveData(t.Context(), c.RunDir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the data was removed and is there: %v", err)
+	}
 }

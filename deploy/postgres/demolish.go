@@ -17,9 +17,17 @@ import (
 
 // Demolish ends whatever server works on the data directory, without asking it, deletes the directory, and gives back
 // the shared memory that the server had of the machine. It needs no Instance: it is for those who clean up after a
-// process that cannot do it any more. A directory that does not exist is no error.
-func Demolish(ctx context.Context, data string) error {
-	return errors.Join(killServer(ctx, data), removeSharedMemory(data), removeTree(data))
+// process that cannot do it any more. Where folder is a link to the directory, both are deleted. What does not exist is
+// no error.
+func Demolish(ctx context.Context, folder string) error {
+	data, err := filepath.EvalSymlinks(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return removeTree(folder) // nothing, or a link to nothing
+	}
+	if err != nil {
+		return fmt.Errorf("find a data directory: %w", err)
+	}
+	return errors.Join(killServer(ctx, data), removeSharedMemory(data), removeTree(data), removeTree(folder))
 }
 
 // killServer kills every process that works in the data directory: all of PostgreSQL's do, those that left the

@@ -21,7 +21,7 @@ type Options struct {
 	// Name is a word for messages, such as "lockdb".
 	Name string
 	// Folder is where the data directory goes; it is made. When the server's user cannot reach it, the data goes to the
-	// cache folder instead and Progress says so.
+	// cache folder instead, Progress says so, and Folder becomes a symbolic link to it.
 	Folder string
 	// Log is the file that the server's output is appended to; empty drops it.
 	Log string
@@ -29,9 +29,9 @@ type Options struct {
 	Settings map[string]string
 	// Launcher starts the server; process.Direct where nil.
 	Launcher process.Launcher
-	// Guard, where not nil, is told the data directory's path before that is made, so that somebody else can remove it
-	// should we not be able to.
-	Guard func(data string) error
+	// Guard, where not nil, is told Folder's full path before that is made, so that somebody else can Demolish it should
+	// we not be able to.
+	Guard func(folder string) error
 	// Progress hears what was decided; it may be nil.
 	Progress func(string)
 }
@@ -41,6 +41,7 @@ type Options struct {
 type Instance struct {
 	name     string
 	in       *Installation
+	folder   string // as it was wanted: data itself, or a link to it
 	data     string
 	log      string
 	port     *port.Reservation
@@ -85,50 +86,67 @@ func (in *Installation) Create(o Options) (*Instance, error) {
 	if i.launcher == nil {
 		i.launcher = process.Direct{}
 	}
-	data, err := in.dataFolder(o)
-	if err != nil {
+	if err := in.place(i, o); err != nil {
 		return nil, err
 	}
-	i.data = data
+	var err error
 	if i.port, err = port.Reserve(); err != nil {
 		return nil, err
 	}
 	if o.Guard != nil {
-		err = o.Guard(data)
+		err = o.Guard(i.folder)
+	}
+	if err == nil && i.folder != i.data {
+		err = os.Symlink(i.data, i.folder)
 	}
 	if err == nil {
-		err = in.account.copyTree(data, in.template)
+		err = in.account.copyTree(i.data, in.template)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("create %s: %w", o.Name, err), i.port.Release(), os.RemoveAll(data))
+		return nil, errors.Join(fmt.Errorf("create %s: %w", o.Name, err), i.Remove())
 	}
 	return i, nil
 }
 
-// dataFolder gives the real path for a new data directory, whose parent exists and can be reached by the server.
-func (in *Installation) dataFolder(o Options) (string, error) {
-	folder, err := filepath.Abs(o.Folder)
+// place decides where the data goes and makes the folder that it goes into.
+func (in *Installation) place(i *Instance, o Options) error {
+	var err error
+	if i.folder, err = realPath(o.Folder); err != nil {
+		return fmt.Errorf("make the folder for %s: %w", o.Name, err)
+	}
+	if i.data = i.folder; in.account.reaches(filepath.Dir(i.folder)) {
+		return nil
+	}
+	if i.data, err = realPath(filepath.Join(in.cache, "data", fmt.Sprintf("%s-%d-%08x", o.Name, os.Getpid(), rand.Uint32()))); err != nil {
+		return fmt.Errorf("make the folder for %s: %w", o.Name, err)
+	}
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf("user %s, as which PostgreSQL runs, cannot enter %s; the data of %s is in %s", in.account.name, filepath.Dir(i.folder), o.Name, i.data))
+	}
+	return nil
+}
+
+// realPath makes the folder that path is in, and gives path free of links, as processes that work there show it.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("find the folder for %s: %w", o.Name, err)
+		return "", err
 	}
-	if wanted := filepath.Dir(folder); !in.account.reaches(wanted) {
-		folder = filepath.Join(in.cache, "data", fmt.Sprintf("%s-%d-%08x", o.Name, os.Getpid(), rand.Uint32()))
-		if o.Progress != nil {
-			o.Progress(fmt.Sprintf("user %s, as which PostgreSQL runs, cannot enter %s; the data of %s is in %s", in.account.name, wanted, o.Name, folder))
-		}
-	}
-	parent := filepath.Dir(folder)
+	parent := filepath.Dir(path)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return "", fmt.Errorf("make the folder for %s: %w", o.Name, err)
+		return "", err
 	}
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
-		return "", fmt.Errorf("find the folder for %s: %w", o.Name, err)
+		return "", err
 	}
-	return filepath.Join(parent, filepath.Base(folder)), nil
+	return filepath.Join(parent, filepath.Base(path)), nil
 }
 
 // Name is the word for the instance in messages.
 func (i *Instance) Name() string { return i.name }
+
+// Folder is where the data directory was wanted: it is there, or a link to it is.
+func (i *Instance) Folder() string { return i.folder }
 
 // DataFolder is the data directory's real path.
 func (i *Instance) DataFolder() string { return i.data }
@@ -166,5 +184,5 @@ func (i *Instance) Remove() error {
 	if i.Running() {
 		return fmt.Errorf("remove %s: its server is still running", i.name)
 	}
-	return errors.Join(Demolish(context.Background(), i.data), i.port.Release())
+	return errors.Join(Demolish(context.Background(), i.folder), i.port.Release())
 }

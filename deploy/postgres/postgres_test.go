@@ -166,11 +166,14 @@ func TestNothingOfACrashedServerStays(t *testing.T) {
 	if err := i.Remove(); err == nil {
 		t.Error("a running server was removed")
 	}
-	if err := errors.Join(i.Crash(t.Context()), i.Remove()); err != nil {
+	if err := i.Crash(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if segmentExists(t, key, id) {
+	if segmentExists(t, key, id) { // whoever replaces the data directory now takes away the file that names it
 		t.Errorf("System V segment %d is still there", id)
+	}
+	if err := i.Remove(); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := os.Stat(i.DataFolder()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the data directory is still there: %v", err)
@@ -216,6 +219,11 @@ func TestAnotherServersSegmentIsLeftAlone(t *testing.T) {
 func TestDemolishLeavesNothingOfAServerThatRuns(t *testing.T) {
 	i := instance(t)
 	pids := servers(t, i)
+	text, err := os.ReadFile(filepath.Join(i.DataFolder(), "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, id, _ := segment(string(text))
 	if err := Demolish(t.Context(), i.DataFolder()); err != nil {
 		t.Fatal(err)
 	}
@@ -223,6 +231,9 @@ func TestDemolishLeavesNothingOfAServerThatRuns(t *testing.T) {
 		if !process.Gone(pid) {
 			t.Errorf("process %d is still there", pid)
 		}
+	}
+	if segmentExists(t, key, id) {
+		t.Errorf("System V segment %d is still there", id)
 	}
 	if err := Demolish(t.Context(), i.DataFolder()); err != nil {
 		t.Errorf("the second time: %v", err)
@@ -277,5 +288,38 @@ func TestAKeyBeyond31BitsIsReadAsTheKernelPrintsIt(t *testing.T) {
 		if _, _, ok := segment(torn); ok {
 			t.Errorf("%q has a segment", torn)
 		}
+	}
+}
+
+func TestDataThatTheServerCannotEnterIsElsewhereAndFoundByALink(t *testing.T) {
+	in, err := prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	i, err := in.Create(Options{Name: "ledger", Folder: filepath.Join(closed, "data"), Progress: func(line string) { said = line }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if elsewhere := i.DataFolder() != i.Folder(); elsewhere != (os.Geteuid() == 0) || elsewhere != strings.Contains(said, i.DataFolder()) {
+		t.Errorf("wanted in %s, is in %s, and said is %q", i.Folder(), i.DataFolder(), said)
+	}
+	if real, err := filepath.EvalSymlinks(i.Folder()); err != nil || real != i.DataFolder() {
+		t.Errorf("where it was wanted is %s, %v", real, err)
+	}
+	if err := Demolish(t.Context(), i.Folder()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{i.Folder(), i.DataFolder()} {
+		if _, err := os.Lstat(p); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", p, err)
+		}
+	}
+	if err := i.Remove(); err != nil { // gives the port back
+		t.Error(err)
 	}
 }

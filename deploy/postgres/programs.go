@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +48,7 @@ func (a account) inspect(ctx context.Context, folder string) (programs, error) {
 			return programs{}, fmt.Errorf("no usable %s in %s: %w", name, folder, err)
 		}
 	}
-	out, err := a.run(ctx, process.Command{Path: filepath.Join(folder, "postgres"), Args: []string{"--version"}, Dir: "/"})
+	out, err := a.run(ctx, filepath.Join(folder, "postgres"), []string{"--version"}, "/")
 	if err != nil {
 		return programs{}, err
 	}
@@ -68,30 +68,21 @@ func (a account) inspect(ctx context.Context, folder string) (programs, error) {
 	return programs{folder: folder, version: v}, nil
 }
 
-// run runs a program of PostgreSQL to its end and gives back what it printed.
-func (a account) run(ctx context.Context, c process.Command) (string, error) {
-	out, err := os.CreateTemp("", "fenceproof-output-")
-	if err != nil {
-		return "", fmt.Errorf("make a file for the output of %s: %w", c.Path, err)
-	}
-	defer os.Remove(out.Name()) // nothing is lost when a temporary file stays
-	defer out.Close()
-	c.User, c.Log, c.Env = a.user, out.Name(), environment
-	p, err := process.Direct{}.Launch(ctx, c)
+// run runs a program of PostgreSQL to its end, as the account, and gives back what it printed. It dies with us, and for
+// that the thread has to live that started it.
+func (a account) run(ctx context.Context, path string, args []string, dir string) (string, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env, cmd.Dir = environment, dir
+	attr, _, err := process.Command{User: a.user}.Attributes()
 	if err != nil {
 		return "", err
 	}
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
-		return "", errors.Join(fmt.Errorf("run %s: %w", c.Path, context.Cause(ctx)), process.Kill(context.WithoutCancel(ctx), p))
-	}
-	text, err := os.ReadFile(out.Name())
+	cmd.SysProcAttr = attr
+	text, err := cmd.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("read the output of %s: %w", c.Path, err)
-	}
-	if p.Status() != "exit status 0" {
-		return "", fmt.Errorf("run %s: %s:\n%s", c.Path, p.Status(), text)
+		return "", fmt.Errorf("run %s: %w:\n%s", path, err, text)
 	}
 	return string(text), nil
 }

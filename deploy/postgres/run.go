@@ -136,13 +136,14 @@ func (i *Instance) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Crash ends all processes of the server with SIGKILL, as a loss of power would, and waits until all are gone.
-// What was committed is there after the next Start.
+// Crash ends all processes of the server with SIGKILL, as a loss of power would, and waits until all are gone and the
+// machine has its memory back: the data directory may be replaced by another then. What was committed is there after the
+// next Start.
 func (i *Instance) Crash(ctx context.Context) error {
 	if !i.Running() {
 		return nil
 	}
-	err := errors.Join(process.Kill(ctx, i.proc), killServer(ctx, i.data))
+	err := errors.Join(process.Kill(ctx, i.proc), killServer(ctx, i.data), removeSharedMemory(i.data))
 	if err != nil {
 		return fmt.Errorf("crash %s: %w", i.name, err)
 	}

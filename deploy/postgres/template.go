@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"fenceproof/deploy/filelock"
-	"fenceproof/deploy/process"
 )
 
 // initArguments are initdb's, without the directory: byte order and UTF-8 whatever the machine's language, no password
@@ -52,7 +51,7 @@ func ensureTemplate(ctx context.Context, p programs, a account, cache string, pr
 	if err := a.own(work); err != nil {
 		return "", err
 	}
-	_, err = a.run(ctx, process.Command{Path: p.path("initdb"), Args: append([]string{"-D", work}, initArguments...), Dir: home})
+	_, err = a.run(ctx, p.path("initdb"), append([]string{"-D", work}, initArguments...), home)
 	if err != nil {
 		return "", fmt.Errorf("initialise a data directory: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"fenceproof/deploy/process"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // roles are what the test's own binary does when it runs again as another process.
@@ -116,6 +117,9 @@ func TestAChildsEndIsReportedWithItsStatus(t *testing.T) {
 		}
 		if err := p.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("%s: a signal to an ended process: %v", c.script, err)
+		}
+		if m, err := w.ask(t.Context(), request{Op: opSignal, Pid: p.Pid()}); !m.Ended || err != nil {
+			t.Errorf("%s: the warden would have sent a signal to a pid that it had given back: %+v, %v", c.script, m, err)
 		}
 	}
 	if err := w.Close(t.Context()); err != nil {
@@ -322,6 +326,49 @@ func TestNothingOutlivesAWardenThatIsKilled(t *testing.T) {
 	}
 	if err := w.Close(t.Context()); !errors.Is(err, errLost) {
 		t.Errorf("close after the warden's end: %v", err)
+	}
+}
+
+// init fills in the role of a warden without a cgroup: it has a child, and an orphan whose parent is gone.
+func init() {
+	roles["tree"] = func(dir string) error {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		for _, n := range []string{"child", "orphaned"} {
+			p, err := process.Direct{}.Launch(context.Background(), familyCommand(filepath.Join(dir, n)))
+			if err != nil {
+				return err
+			}
+			fmt.Println(p.Pid())
+			bufio.NewReader(os.Stdin).ReadString('\n') // until the test has seen all pids
+			if n == "orphaned" {
+				if err := p.Signal(syscall.SIGKILL); err != nil {
+					return err
+				}
+				<-p.Done()
+			}
+		}
+		return killDescendants(context.Background())
+	}
+}
+
+func TestTheTreeOfProcessesIsKilledWhereThereIsNoCgroup(t *testing.T) {
+	dir := t.TempDir()
+	_, in, out := role(t, "tree", dir)
+	var all []int
+	for _, n := range []string{"child", "orphaned"} {
+		line(t, out)
+		all = append(all, pids(t, filepath.Join(dir, n), 2)...)
+		fmt.Fprintln(in)
+	}
+	if got := line(t, out); got != "ready" {
+		t.Fatal(got)
+	}
+	for _, pid := range all {
+		if !process.Gone(pid) {
+			t.Errorf("process %d is still there", pid)
+		}
 	}
 }
 
