@@ -116,8 +116,11 @@ func study(run verdict.Run, open opener, lim limits) studied {
 	}
 	out := studied{survey: s, violations: violations}
 	out.problem = pass(open, s.observe)
-	index := s.indexed(lim.payouts)
-	g := newGatherer(s, s.choose(lim.stories), index, focusOn(violations), lim)
+	index, lead := s.indexed(lim.payouts), ""
+	if len(violations) > 0 {
+		lead = violations[0].payout()
+	}
+	g := newGatherer(s, s.choose(lim.stories, lead), index, focusOn(violations), lim)
 	if s.events > 0 {
 		if err := pass(open, g.observe); out.problem == nil {
 			out.problem = err

@@ -11,15 +11,15 @@ import (
 // caption tells a story in a few sentences, from the evidence alone.
 func (t *telling) caption(bands []band, lanes []string) string {
 	var out []string
-	for _, h := range t.holders() {
-		s := h.client + " worked under token " + token(h.token)
-		if h.first {
-			s = h.client + " came first, with token " + token(h.token)
-		} else if h.next {
-			s = h.client + " took over with token " + token(h.token)
-		}
-		if h.first || h.next {
-			out = append(out, s)
+	holders := t.holders()
+	for _, h := range holders {
+		switch {
+		case len(holders) == 1:
+			out = append(out, h.client+" worked under token "+token(h.token))
+		case h.first:
+			out = append(out, h.client+" came first, with token "+token(h.token))
+		case h.next:
+			out = append(out, h.client+" took over with token "+token(h.token))
 		}
 	}
 	if s := stops(bands, lanes); s != "" {

@@ -43,7 +43,7 @@ func describeRow(c *history.Change) (wording, bool) {
 		if now == nil {
 			return wording{text: "mark deleted", tone: toneBad, rail: true}, true
 		}
-		return wording{text: "mark " + arrow(firstOf(old["highest_token"], "–"), now["highest_token"]), token: now["highest_token"], tone: toneRaise, rail: true}, true
+		return wording{text: "mark " + arrow(firstOf(old["highest_token"], "none"), now["highest_token"]), token: now["highest_token"], tone: toneRaise, rail: true}, true
 	case "rail_submission":
 		return describeSubmission(now, old)
 	case "payout_resolution":
@@ -76,7 +76,7 @@ func describePayout(now, old map[string]string) (wording, bool) {
 			l.tone = toneBad
 		}
 	case old["claim_token"] != now["claim_token"]:
-		l.text = "taken over in " + now["state"] + ", claim " + arrow(firstOf(old["claim_token"], "–"), now["claim_token"])
+		l.text = "taken over in " + now["state"] + ", claim " + arrow(firstOf(old["claim_token"], "none"), now["claim_token"])
 	default:
 		return wording{}, false
 	}

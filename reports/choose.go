@@ -62,8 +62,8 @@ func (d *digest) kind() string {
 }
 
 // choose picks the payouts whose stories are told, the best example of each kind first: one that came to its end, with
-// few calls, so that it is read in a minute.
-func (s *survey) choose(limit int) []*digest {
+// few calls, so that it is read in a minute. lead, the headline's payout, comes before all others.
+func (s *survey) choose(limit int, lead string) []*digest {
 	byKind := map[string][]*digest{}
 	for _, d := range s.payouts {
 		if d.calls > 0 || d.guilty {
@@ -73,7 +73,12 @@ func (s *survey) choose(limit int) []*digest {
 	var out []*digest
 	for _, k := range kindOrder {
 		ds := byKind[k]
-		sort.Slice(ds, func(a, b int) bool { return better(ds[a], ds[b]) })
+		sort.Slice(ds, func(a, b int) bool {
+			if x, y := ds[a].id == lead, ds[b].id == lead; x != y {
+				return x
+			}
+			return better(ds[a], ds[b])
+		})
 		for _, d := range ds[:min(len(ds), quota[k])] {
 			if len(out) < limit {
 				out = append(out, d)

@@ -29,7 +29,6 @@ type gatherer struct {
 	byPayout map[string][]*telling
 	byToken  map[int64][]*telling
 	ladders  map[int]*ladder
-	rungs    int
 
 	kept    []lease
 	marks   []mark
@@ -196,7 +195,7 @@ func (g *gatherer) commit(e *history.Event) {
 				g.counters.posted[g.counters.at(micros(e.T))]++
 			}
 		case "account":
-			if c.Old["fence"] != c.New["fence"] {
+			if c.Old != nil && c.Old["fence"] != c.New["fence"] {
 				g.rung(e.T, c.New["account_id"], c.New["fence"], false)
 			}
 		case "rail_high_water":
@@ -208,25 +207,6 @@ func (g *gatherer) commit(e *history.Event) {
 	}
 	for _, t := range told {
 		t.commit(e)
-	}
-}
-
-// rung notes that a fence or mark moved.
-func (g *gatherer) rung(t int64, account, value string, rail bool) {
-	a := g.survey.accounts.find(account)
-	if a < 0 || value == "" || g.rungs >= g.limits.rungs && !g.inFocus(t, t) || g.rungs >= 2*g.limits.rungs {
-		return
-	}
-	l := g.ladders[a]
-	if l == nil {
-		l = &ladder{Account: a, Fence: []rung{}, Mark: []rung{}}
-		g.ladders[a] = l
-	}
-	g.rungs++
-	if rail {
-		l.Mark = append(l.Mark, rung{micros(t), clip(value, 20)})
-	} else {
-		l.Fence = append(l.Fence, rung{micros(t), clip(value, 20)})
 	}
 }
 

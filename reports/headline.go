@@ -2,12 +2,15 @@ package reports
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
 )
 
@@ -56,7 +59,7 @@ func ids(invariants []verdict.Invariant) []string {
 // headlineOf says what run has shown. pauses is how often a process was stopped, as far as the history says.
 func headlineOf(run verdict.Run, pauses int64) headline {
 	down := fallen(run)
-	h := headline{Status: run.Overall, Which: strings.Join(ids(down), ", ")}
+	h := headline{Status: run.Overall, Which: strings.Join(slices.Sorted(slices.Values(ids(down))), ", ")}
 	switch {
 	case run.Harness != "":
 		h.Tone, h.Word, h.Sentence = "broken", "The harness failed", run.Harness
@@ -86,14 +89,14 @@ func indict(run verdict.Run, down []verdict.Invariant) (sentence, more string) {
 	for _, inv := range down {
 		found += inv.Found
 	}
-	sentence = run.Reason
+	sentence, who := run.Reason, ""
 	for _, inv := range down {
 		if len(inv.Violations) > 0 {
-			sentence = inv.Violations[0].Sentence
+			sentence, who = inv.Violations[0].Sentence, writers(inv.Violations[0])
 			break
 		}
 	}
-	sentence = sentenceCase(firstOf(sentence, "An invariant did not hold."))
+	sentence = sentenceCase(brief(firstOf(sentence, "An invariant did not hold.")))
 	if len(down) == 0 {
 		return sentence, ""
 	}
@@ -101,8 +104,33 @@ func indict(run verdict.Run, down []verdict.Invariant) (sentence, more string) {
 	if down[0].Guarantee != "" {
 		more = down[0].ID + " promises: " + strings.TrimSuffix(down[0].Guarantee, ".") + ". " + more
 	}
-	return sentence, more
+	return sentence, who + more
 }
+
+// writers says whose writes a violation's evidence shows, in order: "First executor-1 under token 6, then executor-2
+// under token 1. ".
+func writers(v verdict.Violation) string {
+	var words []string
+	for i := range v.Events {
+		e := &v.Events[i]
+		if e.W != history.Wiretap || !e.Op.Fenced() || e.Token == 0 {
+			continue
+		}
+		w := clip(string(e.Proc), 60) + " under token " + token(e.Token)
+		if len(words) == 0 || words[len(words)-1] != w {
+			words = append(words, w)
+		}
+	}
+	if len(words) < 2 || len(words) > 4 {
+		return ""
+	}
+	return "First " + strings.Join(words, ", then ") + ". "
+}
+
+var uuid = regexp.MustCompile(`\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+
+// brief shortens the ids in a sentence to what the eye can tell apart; the evidence has them whole.
+func brief(s string) string { return uuid.ReplaceAllString(s, "$1") }
 
 // sentenceCase makes a whole sentence of a clause.
 func sentenceCase(s string) string {
@@ -124,9 +152,9 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 	x := run.Expect
 	if x.Met {
 		h.Tone, h.Word = "pass", "Control met"
-		h.Sentence = fmt.Sprintf("With fencing %s, %s fell, as %s must.", run.Settings.Fencing, list(ids(down)), pronoun(len(down)))
+		h.Sentence = fmt.Sprintf("With fencing %s, %s fell, as %s must.", run.Settings.Fencing, list(slices.Sorted(slices.Values(ids(down)))), pronoun(len(down)))
 		if len(down) > 0 && len(down[0].Violations) > 0 {
-			h.More = down[0].ID + ", for example: " + down[0].Violations[0].Sentence + "."
+			h.More = down[0].ID + ", for example: " + brief(down[0].Violations[0].Sentence) + ". " + writers(down[0].Violations[0])
 		}
 		return h
 	}
@@ -194,14 +222,12 @@ func held(run verdict.Run, id string) bool {
 // stale counts the stale writes that were refused at each fence point: the verdict's danger counters where it has
 // them, else all refusals.
 func stale(run verdict.Run) (rail, row int64) {
-	rail, haveRail := danger(run, "stale_refused_rail")
-	account, haveRow := danger(run, "stale_refused_account")
-	ledger, haveLedger := danger(run, "stale_refused_ledger")
-	row = account + ledger
-	if !haveRail {
+	rail, ok := danger(run, "stale_refused_rail")
+	if !ok {
 		rail = run.Refusals["rail"]
 	}
-	if !haveRow && !haveLedger {
+	row, ok = danger(run, "stale_refused_payment")
+	if !ok {
 		row = run.Refusals["account"] + run.Refusals["ledger"]
 	}
 	return rail, row

@@ -128,6 +128,7 @@ type ladder struct {
 	Account int    `json:"account"`
 	Fence   []rung `json:"fence"`
 	Mark    []rung `json:"mark"`
+	Coarse  bool   `json:"coarse,omitempty"` // not every change is kept
 }
 
 type rung struct {

@@ -110,13 +110,11 @@ func TestEvidenceCannotBreakOutOfThePage(t *testing.T) {
 
 func TestThePageMayReachNothing(t *testing.T) {
 	_, html := poisoned(t)
-	head, _, _ := strings.Cut(string(html), "</head>")
-	for _, want := range []string{"default-src &#39;none&#39;", "default-src 'none'"} {
-		if strings.Contains(head, want) {
-			return
-		}
+	head, _, _ := strings.Cut(string(html), "<style>")
+	policy, _, _ := strings.Cut(head[strings.Index(head, "Content-Security-Policy"):], ">")
+	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+		t.Errorf("the page's policy does not forbid everything: %s", policy)
 	}
-	t.Errorf("the page's policy does not forbid everything:\n%s", head[:min(len(head), 600)])
 }
 
 func TestTheHeadlineSaysWhatTheRunHasShown(t *testing.T) {

@@ -240,11 +240,11 @@ func TestABigHistoryGivesASmallPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a big history takes some seconds")
 	}
-	s := play(11, true, 50, 12, 30*time.Second)
+	s := play(11, true, 30, 12, 20*time.Second)
 	run := verdictOf(s, "rail-off")
 	accuse(&run, s)
 	// Limits are lowered so that a history of this size is to the page what one of a million events is.
-	lim := limits{stories: 10, steps: 120, payouts: 600, leases: 500, marks: 6, rungs: 400}
+	lim := limits{stories: 10, steps: 120, payouts: 300, leases: 300, marks: 4, rungs: 400}
 	st := study(run, inMemory(s.events), lim)
 	d := st.data
 	if len(d.Payouts) > lim.payouts || len(d.Leases) > 2*lim.leases || len(d.Marks) > 2*lim.marks || len(d.Stories) > lim.stories {
@@ -253,21 +253,41 @@ func TestABigHistoryGivesASmallPage(t *testing.T) {
 	if d.Omitted.Leases == 0 || d.Omitted.Payouts == 0 || d.Density == nil {
 		t.Errorf("what is left out is not said: %+v", d.Omitted)
 	}
-	var kept, left int64 = int64(len(d.Leases)), d.Omitted.Leases
-	if grants := st.survey.grants; kept+left != grants {
-		t.Errorf("%d leases kept and %d left out of %d granted", kept, left, grants)
+	if n := int64(len(d.Leases)) + d.Omitted.Leases; n != st.survey.grants {
+		t.Errorf("%d leases are kept or left out of %d granted", n, st.survey.grants)
 	}
-	first := st.violations[0]
-	for i := range first.Events {
-		at := micros(first.Events[i].T)
-		near := slices.ContainsFunc(d.Leases, func(l lease) bool { return l.from <= at && at <= l.to })
-		if !near {
-			t.Errorf("no lease is kept at %d µs, in the middle of a violation", at)
+	kept := map[string]bool{}
+	for _, l := range d.Leases {
+		kept[l.token] = true
+	}
+	near, first := 0, slices.MinFunc(d.Guilty, func(a, b guilty) int { return int(a.At - b.At) })
+	for _, l := range study(run, inMemory(s.events), fullLimits).data.Leases {
+		if l.to < first.At-1_000_000 || l.from > first.At+1_000_000 {
+			continue
+		}
+		if near++; !kept[l.token] {
+			t.Errorf("the lease of token %s is left out, in the neighbourhood of the first violation", l.token)
 		}
 	}
-	html, err := build(run, inMemory(s.events), 300_000)
-	if err != nil || len(html) > 300_000 {
-		t.Errorf("a page of at most 300000 bytes has %d: %v", len(html), err)
+	if near < 50 {
+		t.Errorf("only %d leases lie near the first violation: the test tests little", near)
+	}
+	last := map[string]string{}
+	for i := range s.events {
+		for _, c := range s.events[i].Changes {
+			if c.Table == "account" {
+				last[c.New["account_id"]] = c.New["fence"]
+			}
+		}
+	}
+	for _, l := range d.Ladders {
+		if end := l.Fence[len(l.Fence)-1].value; !l.Coarse || end != last[d.Accounts[l.Account]] {
+			t.Errorf("the ladder of account %d ends at %s, its fence at %s; coarse: %v", l.Account, end, last[d.Accounts[l.Account]], l.Coarse)
+		}
+	}
+	html, err := build(run, inMemory(s.events), 250_000)
+	if err != nil || len(html) > 250_000 {
+		t.Errorf("a page of at most 250000 bytes has %d: %v", len(html), err)
 	}
 	html, err = build(run, inMemory(s.events), MaxBytes)
 	if err != nil || len(html) > MaxBytes {

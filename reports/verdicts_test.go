@@ -28,7 +28,7 @@ func verdictOf(s scene, fencing string) verdict.Run {
 	add("INV-02", "Each payout moves money at most once.", map[string]int64{"stale_refused_rail": s.rail})
 	add("INV-03", "After every commit the balance equals the opening balance plus the entries.", nil)
 	add("INV-04", "Per key, tokens are unique and increase.", map[string]int64{"regrants": s.posted})
-	add("INV-05", "At each fence point the stored mark never goes down and no stale request has an effect.", map[string]int64{"stale_refused_account": s.row, "stale_refused_rail": s.rail})
+	add("INV-05", "At each fence point the stored mark never goes down and no stale request has an effect.", map[string]int64{"stale_refused_payment": s.row, "stale_refused_rail": s.rail})
 	return run
 }
 

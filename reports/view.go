@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
 )
 
@@ -138,8 +139,14 @@ func facts(run verdict.Run, st studied) []factTile {
 	} else if n := int64(len(st.data.Windows)); n > 0 {
 		add(n, "fault", "faults", "")
 	}
-	add(rail, "stale write refused at the rail", "stale writes refused at the rail", "")
-	add(row, "stale write refused at the account row", "stale writes refused at the account row", "")
+	refused := func(n int64, where, off string) {
+		if f := run.Settings.Fencing; n == 0 && (f == off || f == "off") {
+			where += ", where fencing was off"
+		}
+		add(n, "stale write refused at "+where, "stale writes refused at "+where, "")
+	}
+	refused(rail, "the rail", "rail-off")
+	refused(row, "the account row", "payment-off")
 	if posted, all := run.Payouts["POSTED"], total(run.Payouts); all > 0 {
 		out = append(out, factTile{group(posted), "of " + group(all) + " payouts posted", ""})
 	}
@@ -154,14 +161,21 @@ func total(m map[string]int64) (n int64) {
 }
 
 func violationViewOf(s shown, story int, open bool) violationView {
-	v := violationView{Invariant: s.invariant, Sentence: s.Sentence, Account: s.account(), Payout: s.payout(), Key: s.Key,
+	v := violationView{Invariant: s.invariant, Sentence: strings.TrimSuffix(sentenceCase(s.Sentence), "."), Account: s.account(), Payout: s.payout(), Key: s.Key,
 		At: seconds(micros(s.decided())), Story: story, Open: open}
 	if v.Account != "" {
 		v.Key = ""
 	}
+	moved := map[string]bool{}
 	for i := range s.Events[:min(len(s.Events), 12)] {
 		e := s.Events[i]
 		ev := eventView{I: e.I, At: seconds(micros(e.T)), Witness: string(e.W), saw: phrase(&e)}
+		if e.W == history.Journal {
+			if moved[e.Payout] {
+				ev.What, ev.Tone = ev.What+", once more", toneBad
+			}
+			moved[e.Payout] = true
+		}
 		if ev.Token != "" && !slices.Contains(v.Tokens, ev.Token) {
 			v.Tokens = append(v.Tokens, ev.Token)
 		}
@@ -198,30 +212,19 @@ func dangerName(s string) string { return strings.ReplaceAll(s, "_", " ") }
 
 func pointViews(run verdict.Run) []pointView {
 	f := run.Settings.Fencing
-	off := map[string]bool{"account": f == "payment-off" || f == "off", "rail": f == "rail-off" || f == "off"}
-	off["ledger"] = off["account"]
-	rows := []struct{ key, name, where string }{
-		{"account", "Account row", "payment-resource: account.fence < token"},
-		{"ledger", "Ledger", "payment-resource: the legs’ fence ≤ token"},
-		{"rail", "Rail", "rail-proxy: rail_high_water < token"},
+	rail, row := stale(run)
+	off := func(point string) string {
+		if f == point || f == "off" {
+			return "switched off in this run"
+		}
+		return ""
 	}
-	var out []pointView
-	for _, r := range rows {
-		n, has := run.Refusals[r.key]
-		d, counted := danger(run, "stale_refused_"+r.key)
-		if r.key == "ledger" && !has && !counted {
-			continue
-		}
-		p := pointView{Name: r.name, Where: r.where, Refused: group(n), Stale: "–"}
-		if counted {
-			p.Stale = group(d)
-		}
-		if off[r.key] {
-			p.Note = "switched off in this run"
-		}
-		out = append(out, p)
+	out := []pointView{{"Account row", "payment-resource: account.fence < token", group(run.Refusals["account"]), group(row), off("payment-off")}}
+	if n := run.Refusals["ledger"]; n > 0 {
+		out[0].Stale = group(row) + " with the ledger"
+		out = append(out, pointView{"Ledger", "payment-resource: account.fence ≤ token", group(n), "", off("payment-off")})
 	}
-	return out
+	return append(out, pointView{"Rail", "rail-proxy: rail_high_water < token", group(run.Refusals["rail"]), group(rail), off("rail-off")})
 }
 
 func settings(run verdict.Run) []pair {

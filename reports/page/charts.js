@@ -37,7 +37,7 @@ function drawPanel(c, p, v) {
   c.beginPath();
   c.rect(v.left, p.top, v.plot, panel + 1);
   c.clip();
-  c.fillStyle = v.colour('fault-soft');
+  c.fillStyle = v.colour('fault-soft'); // translucent: two faults at once are darker
   for (const w of v.windows) c.fillRect(v.at(w.from), p.top, Math.max(v.at(w.to) - v.at(w.from), 1), panel);
   for (const line of p.lines) drawLine(c, line, from, to, v, y, bottom);
   if (v.hover >= 0) {

@@ -21,7 +21,7 @@ export function layOut(data, by) {
     lane.leases.push({ lease, row });
   }
   const used = executors ? lanes : lanes.filter((l) => l.leases.length > 0);
-  const rowHeight = used.length > 16 ? 5 : 8;
+  const rowHeight = used.length > 16 ? 5 : 10;
   let top = 4;
   for (const lane of used) {
     lane.top = top;
@@ -50,8 +50,8 @@ export function draw(canvas, width, layout, data, axis, chosen, select) {
     c.fillStyle = colour('lane');
     c.fillRect(left, lane.top, plot, lane.height);
   }
-  for (const w of data.windows) drawWindow(c, w, layout, at, colour);
   if (data.density && layout.by === 'executor') drawDensity(c, data, layout, at, axis, colour);
+  for (const w of data.windows) drawWindow(c, w, layout, at, colour);
   for (const lane of layout.lanes) for (const item of lane.leases) drawLease(c, lane, item, at, axis, colour, chosen, layout);
   for (const g of data.guilty) drawGuilty(c, g, layout, at, bottom, colour);
   for (const m of data.marks) drawMark(c, m, layout, at, axis, colour, chosen);
@@ -118,9 +118,9 @@ function drawLease(c, lane, item, at, axis, colour, chosen, layout) {
     c.fillStyle = colour('amber');
     c.fillRect(b.x + b.w - 2.5, b.y - 1, 2.5, b.h + 2);
   }
-  if (b.w > 46 && b.h >= 6) {
+  if (b.w > 40 && b.h >= 6) {
     c.fillStyle = colour('on-lease');
-    c.font = '600 8px ' + fonts;
+    c.font = '600 9px ' + fonts;
     c.textAlign = 'left';
     c.fillText(fit(c, lease.token, b.w - 8), b.x + 4, b.y + b.h / 2 + 0.5);
     c.font = '12px ' + fonts;

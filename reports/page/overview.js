@@ -17,7 +17,12 @@ export function draw(canvas, width, data, axis) {
   c.fillStyle = colour('lane');
   c.fillRect(left, 4, plot, overviewHeight - 8);
   c.fillStyle = colour('fault-line');
-  for (const w of data.windows) c.fillRect(at(w.from), 10, Math.max(at(w.to) - at(w.from), 1), overviewHeight - 20);
+  const rows = Math.max(data.clients.length, 1);
+  const row = (overviewHeight - 20) / rows;
+  for (const w of data.windows) { // a thin line of its own for every lane
+    const y = w.client < 0 ? 10 : 10 + w.client * row;
+    c.fillRect(at(w.from), y, Math.max(at(w.to) - at(w.from), 1), w.client < 0 ? row * rows : Math.max(row - 0.4, 1));
+  }
   for (const m of data.marks) {
     if (!m.stale) continue;
     c.fillStyle = colour(m.point === 'rail' ? 'refused-rail' : 'refused-row');

@@ -44,6 +44,7 @@ export class Timeline {
     replace(byId('time-bar'), this.bar());
     this.say('');
     this.drawKey();
+    this.coarse();
     this.axis.onChange(() => this.draw());
     onWidth(byId('time-body'), (w) => { this.width = w; this.draw(); });
     onTheme(() => this.draw());
@@ -77,13 +78,14 @@ export class Timeline {
       this.data.accounts.map((id, i) => el('option', { value: i, selected: i === this.account }, this.data.accountName(i))));
     this.pick = pick;
     return el('div', { class: 'key ladder-key' }, el('label', {}, 'Token ladder of account ', pick),
-      el('span', {}, el('i', { class: 'swatch line-row' }), 'fence'), el('span', {}, el('i', { class: 'swatch line-rail' }), 'rail’s mark'), el('span', {}, el('i', { class: 'swatch cross' }), 'stale write'));
+      el('span', {}, el('i', { class: 'swatch line-row' }), 'fence'), el('span', {}, el('i', { class: 'swatch line-rail' }), 'rail’s mark'), el('span', {}, el('i', { class: 'swatch cross' }), 'stale write refused'), el('span', { class: 'coarse' }));
   }
 
   drawKey() {
     const sign = (name, text) => el('span', {}, el('i', { class: 'swatch ' + name }), text);
     const executors = this.layout.by === 'executor';
-    const holders = executors ? [sign('lease', 'lease')] : this.data.clients.slice(0, 12).map((name, i) => sign('who-' + (i % 6), name));
+    const many = executors && this.data.density ? sign('many', 'leases, where they are too many to keep') : null;
+    const holders = executors ? [sign('lease', 'lease'), many] : this.data.clients.slice(0, 12).map((name, i) => sign('who-' + (i % 6), name));
     replace(this.keyNode, holders, sign('lapsed', 'lease ran out'), executors && sign('fault', 'stopped'), sign('rail', 'refused at the rail'), sign('row', 'refused at the account row'), this.data.guilty.length ? sign('cross', 'violation') : null);
   }
 
@@ -183,7 +185,12 @@ export class Timeline {
     this.account = account;
     this.pick.value = String(account);
     this.ladder = ladders.collect(this.data, account);
+    this.coarse();
     if (this.width) ladders.draw(this.steps, this.width, this.ladder, this.data, this.axis);
+  }
+
+  coarse() {
+    document.querySelector('.coarse').textContent = this.ladder.ladder.coarse ? 'simplified: not every step is kept' : '';
   }
 
   /** search lists what matches; with go it shows the first match. */
