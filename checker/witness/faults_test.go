@@ -265,7 +265,7 @@ func TestADatabaseThatIsGoneAtTheEndLeavesItsLastCommitsUnknown(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := d.Close(ctx); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "connect") {
+	if err := d.Close(ctx); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "it is not known whether all commits were recorded") {
 		t.Errorf("Close returned %v", err)
 	}
 	if w.page.awaitLost(t); w.page.whole(history.PayDB) {
