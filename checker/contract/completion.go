@@ -55,10 +55,10 @@ func Completion(op Op, status int, code Code) (Type, Outcome) {
 	case op == OpClaim && code == InsufficientFunds:
 		return OK, "" // it commits PENDING → FAILED
 	case op == OpTransfer:
-		if status == 402 || status == 400 {
+		if status == 402 {
 			return Fail, ""
 		}
-		return Info, ""
+		return Info, "" // anything else a rail may answer after it has moved the money
 	case status >= 400 && status < 500 && status != 408 && status != 429 && code != "":
 		return Fail, ""
 	case status == 429 && code == ContentionExceeded:

@@ -25,7 +25,7 @@ func TestEveryAnswerOfTheContractIsClassified(t *testing.T) {
 		{OpRenew, 409, LockLost, Fail, ""}, {OpRelease, 409, LockLost, Fail, ""}, {OpHeartbeat, 410, SessionExpired, Fail, ""},
 		{OpRevoke, 409, FencedOut, Fail, ""}, {OpGetPayout, 404, NotFound, Fail, ""}, {OpClaim, 405, MethodNotAllowed, Fail, ""},
 		{OpSubmit, 503, RailUnavailable, Fail, ""}, {OpSubmit, 400, InvalidRequest, Fail, ""},
-		{OpTransfer, 402, "DECLINED", Fail, ""}, {OpTransfer, 400, "", Fail, ""},
+		{OpTransfer, 402, "DECLINED", Fail, ""},
 		// Nobody can tell.
 		{OpSubmit, 409, CodeRailAmbiguous, Info, OutcomeUnknown}, {OpSubmit, 500, "", Info, OutcomeUnknown}, {OpSubmit, 0, "", Info, OutcomeUnknown},
 		{OpSubmit, 409, "", Info, OutcomeUnknown}, {OpSubmit, 302, "", Info, OutcomeUnknown},
@@ -33,7 +33,7 @@ func TestEveryAnswerOfTheContractIsClassified(t *testing.T) {
 		{OpPost, 408, InvalidRequest, Info, ""}, {OpPost, 429, "", Info, ""}, {OpPost, 429, StoreUnavailable, Info, ""},
 		{OpClaim, 409, "", Info, ""}, {OpClaim, 301, "", Info, ""}, // no envelope: not the contract's answer
 		{OpTransfer, 500, "", Info, ""}, {OpTransfer, 302, "", Info, ""}, {OpTransfer, 408, "", Info, ""}, {OpTransfer, 429, "", Info, ""},
-		{OpTransfer, 0, "", Info, ""}, {OpTransfer, 404, NotFound, Info, ""},
+		{OpTransfer, 0, "", Info, ""}, {OpTransfer, 404, NotFound, Info, ""}, {OpTransfer, 400, InvalidRequest, Info, ""},
 	} {
 		if got, outcome := Completion(c.op, c.status, c.code); got != c.want || outcome != c.outcome {
 			t.Errorf("%s answered %d %s is %s %q, want %s %q", c.op, c.status, c.code, got, outcome, c.want, c.outcome)
