@@ -76,7 +76,7 @@ func (t *attempt) batch(ownerID, sessionID string) *pgx.Batch {
 		}
 		return err
 	})
-	b.Queue(clockAndSessionSQL, sessionID).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now, &t.sessionEnd) })
+	b.Queue(clockAndSessionSQL, sessionID, key).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now, &t.sessionEnd, nil) })
 	return b
 }
 

@@ -10,7 +10,6 @@ import (
 	"fenceproof/system/lock"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Renew extends the grant (key, token) by C1's renew. The grant's TTL never changes, so that it may be read first.
@@ -40,7 +39,8 @@ func (s *Store) renew(ctx context.Context, key string, token int64, ttl time.Dur
 	return *g, err
 }
 
-// lost tells which token the key carries now that it does not carry, or not live, the one that was asked for.
+// lost tells which token the key carries, after it did not carry, or not live, the one that was asked for. Tokens only
+// go up: what was lost then is lost still.
 func (s *Store) lost(ctx context.Context, key string) error {
 	g, _, err := s.entry(ctx, key)
 	if err != nil {
@@ -58,22 +58,12 @@ func lostTo(g *lock.Grant) error {
 
 // Release deletes the grant (key, token) by C1's compare-and-delete.
 func (s *Store) Release(ctx context.Context, key string, token int64) error {
-	var deleted bool
-	var now *lock.Grant
-	b := &pgx.Batch{}
-	b.Queue(releaseSQL, key, token).Exec(func(tag pgconn.CommandTag) error {
-		deleted = tag.RowsAffected() > 0
-		return nil
-	})
-	b.Queue(readEntrySQL, key).QueryRow(func(row pgx.Row) (err error) {
-		now, _, err = scanEntry(key, row)
-		return err
-	})
-	if err := s.batch(ctx, b); err != nil {
-		return fmt.Errorf("release: %w", err)
+	err := s.row(ctx, releaseSQL, []any{key, token}, &token)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = s.lost(ctx, key)
 	}
-	if !deleted {
-		return fmt.Errorf("release: %w", lostTo(now))
+	if err != nil {
+		return fmt.Errorf("release: %w", err)
 	}
 	s.watch.freed(key)
 	return nil

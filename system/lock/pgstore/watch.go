@@ -17,7 +17,7 @@ import (
 const (
 	// linger gathers the keys that become free within it into one announcement. NOTIFY serialises the commits of a whole
 	// database cluster, so that it must not sit in the transaction of a release.
-	linger = 2 * time.Millisecond
+	linger = 5 * time.Millisecond
 	// announceLimit bounds the keys that wait to be announced. Beyond it waiters elsewhere find out by their poll.
 	announceLimit = 4096
 	// silence is how long the listening connection may be quiet before it is asked whether it still lives.
