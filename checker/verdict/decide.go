@@ -55,16 +55,15 @@ func (r *Run) Conclude() {
 	r.Overall, r.Reason = overall(r.Invariants)
 	if r.Harness != "" {
 		r.Overall = Worse(r.Overall, Inconclusive)
-		if r.Overall == Inconclusive {
-			r.Reason = "the harness itself failed, so the run proves nothing: " + r.Harness
-		}
 	}
-	if r.Expect == nil {
-		r.Exit = exitOf(r.Overall)
-		return
+	r.Exit = exitOf(r.Overall)
+	if r.Expect != nil {
+		r.Expect.Evaluate(r.Invariants)
+		r.Exit, r.Reason = r.Expect.exit(r.Invariants)
 	}
-	r.Expect.Evaluate(r.Invariants)
-	r.Exit, r.Reason = r.Expect.exit(r.Invariants)
+	if r.Harness != "" && r.Exit != ExitViolated {
+		r.Exit, r.Reason = ExitOpen, "the harness itself failed, so the run proves nothing: "+r.Harness
+	}
 }
 
 // Exit statuses of a run that came to a verdict. 254 (wrong usage) and 255 (the harness failed) are the command's own.

@@ -125,7 +125,7 @@ func TestARunsVerdictAndExitStatus(t *testing.T) {
 		{name: "a control that broke more", run: Run{Invariants: with(Violated, Violated, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 1, surplus: "INV-02", reason: "INV-02 violated, which the expectation INV-01,INV-03? does not name"},
 		{name: "a control whose other fence point refused nothing", run: Run{Invariants: with(Violated, NotExercised, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "INV-02 is not exercised"},
 		{name: "a control that cannot tell about an optional one", run: Run{Invariants: with(Violated, Pass, Inconclusive)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
-		{name: "a control in a failed harness", run: Run{Invariants: with(Violated, Pass, Pass), Harness: "out of disk"}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
+		{name: "a control in a failed harness", run: Run{Invariants: with(Violated, Pass, Pass), Harness: "out of disk"}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "out of disk"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.run
