@@ -296,6 +296,19 @@ func TestABigHistoryGivesASmallPage(t *testing.T) {
 	t.Logf("%d events, %d bytes", len(s.events), len(html))
 }
 
+func TestThinningKeepsTheLastStepAndTheOnesThatMatter(t *testing.T) {
+	for n := 2; n < 12; n++ {
+		var rungs []rung
+		for i := range n {
+			rungs = append(rungs, rung{int64(i), num(int64(i))})
+		}
+		out := thin(rungs, func(r rung) bool { return r.at == 1 })
+		if len(out) > n/2+2 || out[0].at != 0 || out[1].at != 1 || out[len(out)-1].at != int64(n-1) {
+			t.Errorf("%d steps thinned to %v", n, out)
+		}
+	}
+}
+
 func TestACallThatNeverCameBackIsToldWithoutAnAnswer(t *testing.T) {
 	s := play(3, false, 1, 100, 2*time.Second)
 	cut := slices.IndexFunc(s.events, func(e history.Event) bool { return e.Op == contract.OpSubmit && e.Stage == history.Answered })

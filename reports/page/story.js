@@ -26,7 +26,7 @@ export class Stories {
     this.data.stories.forEach((s, i) => groups.set(s.kind, [...(groups.get(s.kind) || []), i]));
     this.pick = el('select', { id: 'story-pick', 'aria-label': 'Payout', onchange: () => this.tell(Number(this.pick.value)) },
       [...groups].map(([kind, list]) => el('optgroup', { label: kind }, list.map((i) => el('option', { value: i }, `payout ${this.data.payoutName(this.data.stories[i].payout)}`)))));
-    const button = (text, label, act, extra) => el('button', { type: 'button', 'aria-label': label, title: label, onclick: act, ...extra }, text);
+    const button = (text, label, act, extra) => el('button', { type: 'button', 'aria-label': /[a-z]/.test(text) ? null : label, title: label, onclick: act, ...extra }, text);
     this.forms = ['diagram', 'list'].map((f) => button(f[0].toUpperCase() + f.slice(1), 'Show as a ' + f, () => { this.form = f; this.draw(); }, { 'data-form': f }));
     replace(byId('story-bar'), el('label', {}, 'Payout ', this.pick),
       el('span', { class: 'group' }, button('‹', 'Previous story', () => this.step(-1)), button('›', 'Next story', () => this.step(1))),
@@ -110,7 +110,7 @@ function asDiagram(s, width, tint) {
     markers(), s.lanes.map((_, i) => svg('line', { class: 'life', x1: x(i), x2: x(i), y1: 0, y2: height })),
     s.bands.map((b) => drawBand(b, x, rows)), s.holds.map((h) => drawHold(h, x, rows, tint)),
     s.steps.map((step, i) => drawStep(s, step, rows.at[i], x, pitch, tint)));
-  const box = el('div', { class: 'diagram' + (full > width + 1 ? ' wide' : ''), tabindex: full > width + 1 ? 0 : null, role: 'region', 'aria-label': 'Sequence diagram' }, el('div', { class: 'stick' }, head), art);
+  const box = el('div', { class: 'diagram' + (full > width + 1 ? ' wide' : ''), tabindex: full > width + 1 ? 0 : null, role: 'group', 'aria-label': 'Sequence diagram' }, el('div', { class: 'stick' }, head), art);
   return [box, el('div', { class: 'visually-hidden' }, asList(s, tint))];
 }
 

@@ -59,7 +59,7 @@ export class Timeline {
   }
 
   bar() {
-    const button = (label, title, act, extra) => el('button', { type: 'button', title, 'aria-label': title, onclick: act, ...extra }, label);
+    const button = (label, title, act, extra) => el('button', { type: 'button', title, 'aria-label': /[a-z]/.test(label) ? null : title, onclick: act, ...extra }, label);
     const jump = this.data.guilty.length
       ? button('First violation', 'Jump to the first violation (v)', () => this.violation(this.first), { class: 'bad', id: 'first-violation' })
       : null;
@@ -93,7 +93,7 @@ export class Timeline {
     const rows = this.data.marks.slice(0, 300);
     if (!rows.length) return null;
     return el('details', { class: 'refusals' }, el('summary', {}, `The refusals as a table (${rows.length < this.data.marks.length ? 'first ' : ''}${rows.length})`),
-      el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Refusals' }, el('table', {},
+      el('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Table of the refusals' }, el('table', {},
         el('thead', {}, el('tr', {}, ['Time', 'Client', 'Write', 'Fence point', 'Token', 'Highest', 'Account', 'Payout'].map((h) => el('th', { scope: 'col' }, h)))),
         el('tbody', {}, rows.map((m) => el('tr', {}, el('td', { class: 'num' }, clock(m.at)), el('td', {}, this.data.clients[m.client] || ''), el('td', {}, m.op), el('td', {}, m.point + (m.stale ? '' : ' (same token)')), el('td', { class: 'num' }, m.token), el('td', { class: 'num' }, m.highest), el('td', {}, el('code', {}, this.data.accountName(m.account))), el('td', {}, this.payoutCell(m))))))));
   }
