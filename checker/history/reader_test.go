@@ -116,10 +116,10 @@ func TestAHistoryIsReadInOrderWhateverItsFilesAreCompressedWith(t *testing.T) {
 
 // A killed harness leaves a file that ends anywhere.
 func TestAFileThatEndsAnywhereGivesItsWholeEventsAndAGap(t *testing.T) {
-	whole := get(t, filepath.Join(written(t), "wiretap.ndjson"))
+	dir := written(t)
+	whole := get(t, filepath.Join(dir, "wiretap.ndjson"))
 	lines := strings.SplitAfter(whole, "\n")
 	for end := range len(whole) {
-		dir := written(t)
 		put(t, filepath.Join(dir, "wiretap.ndjson"), whole[:end])
 		is, gaps, err := read(dir)
 		if err != nil {
@@ -154,11 +154,11 @@ func TestACompressedFileThatBreaksOffIsAGapAndNeverComplete(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
+	dir := written(t)
+	if err := os.Remove(filepath.Join(dir, "wiretap.ndjson")); err != nil {
+		t.Fatal(err)
+	}
 	for end := range whole.Len() {
-		dir := written(t)
-		if err := os.Remove(filepath.Join(dir, "wiretap.ndjson")); err != nil {
-			t.Fatal(err)
-		}
 		put(t, filepath.Join(dir, "wiretap.ndjson.zst"), whole.String()[:end])
 		_, gaps, err := read(dir)
 		if err == nil && gaps[Wiretap] == "" {

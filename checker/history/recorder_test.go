@@ -1,10 +1,12 @@
 package history
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -17,7 +19,32 @@ import (
 	"fenceproof/checker/contract"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// victimEnv makes the test binary a program that records into the folder it names until it is killed.
+const victimEnv = "HISTORY_TEST_VICTIM"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(victimEnv); dir != "" {
+		victim(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func victim(dir string) {
+	rec, err := Create(dir, header())
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	for n := 0; ; n++ {
+		rec.Record([]Witness{Wiretap, PayDB}[n%2], Event{Type: contract.Info, Msg: strings.Repeat("m", n%700)})
+		if n == 2000 {
+			fmt.Println("recording") // and on and on, at a pace that the disk keeps up with
+		}
+		if n%10 == 0 {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+}
 
 func header() Header {
 	return Header{
@@ -187,5 +214,44 @@ func TestASubscriberMayRecordAndLaterSubscribersSeeLaterEventsOnly(t *testing.T)
 	es, _ := readAll(t, dir)
 	if len(es) != 2 || es[1].Msg != "saw 1" {
 		t.Errorf("history: %+v", es)
+	}
+}
+
+func TestAKilledRecorderLeavesAHistoryThatIsReadAsFarAsItGoes(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		dir := filepath.Join(t.TempDir(), "history")
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), victimEnv+"="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil || line != "recording\n" {
+			t.Errorf("the victim said %q, %v", line, err)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // "signal: killed"
+		es, r := readAll(t, dir)
+		if gaps := r.Gaps(); len(gaps) != len(Witnesses()) {
+			t.Errorf("gaps %v: no file of a killed run is complete", gaps)
+		}
+		last := map[Witness]int64{}
+		for _, e := range es {
+			if before := last[e.W]; before != 0 && e.I != before+2 {
+				t.Fatalf("%s: event %d follows event %d", e.W, e.I, before)
+			}
+			last[e.W] = e.I
+		}
+		if len(last) != 2 {
+			t.Errorf("events of %v only: nothing was flushed", last)
+		}
 	}
 }

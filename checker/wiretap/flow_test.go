@@ -124,6 +124,26 @@ func TestAnAnswerBeforeTheEndOfABigRequestIsDelivered(t *testing.T) {
 	}
 }
 
+func TestAServerThatAnswersAndReadsNoFurtherHoldsNobodyUp(t *testing.T) {
+	over := make(chan struct{})
+	addr := rawServer(t, func(s net.Conn) {
+		if _, err := bufio.NewReader(s).ReadString('\n'); err != nil {
+			return
+		}
+		_, _ = io.WriteString(s, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+		<-over
+	})
+	t.Cleanup(func() { close(over) }) // before the server's own clean-up waits for its connections
+	client := dialTo(t, relayTo(t, addr, newBook()).Addr())
+	in := bufio.NewReader(client)
+	for range 2 {
+		send(t, client, post(claimPath, strings.Repeat("x", MaxBody)))
+		if res, _ := readResponse(t, in, "POST"); res.StatusCode != 413 {
+			t.Errorf("status %d", res.StatusCode)
+		}
+	}
+}
+
 func TestManyClientsAtOnceGetTheirOwnAnswersAndWholeStories(t *testing.T) {
 	relay, b, _ := rig(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // whole, as Go's server cannot read on once it has begun to answer

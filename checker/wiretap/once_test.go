@@ -123,72 +123,90 @@ func counted(t *testing.T, n *atomic.Int64, answer func(net.Conn)) string {
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{\"claimed\":1}"
 
-func TestARequestThatIsResetAtAnyByteIsExecutedAtMostOnce(t *testing.T) {
+// ways to end a connection: a reset may take bytes away that the other side has not read, an end never does.
+var ways = map[string]func(testing.TB, *net.TCPConn){
+	"reset": reset,
+	"ended": func(_ testing.TB, c *net.TCPConn) { _ = c.Close() },
+}
+
+func TestARequestThatBreaksOffAtAnyByteIsNotExecutedAndAWholeOneAtMostOnce(t *testing.T) {
 	request := post(claimPath, claimBody, "X-Fencing-Token: 41", "X-Idempotency-Key: payout-1")
 	var executed atomic.Int64
 	addr := counted(t, &executed, func(s net.Conn) { _, _ = io.WriteString(s, okAnswer) })
-	for n := range len(request) + 1 {
-		b := newBook()
-		relay, err := Listen(Config{Link: link, Upstream: addr, Sink: b})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := executed.Load()
-		client := dialTo(t, relay.Addr())
-		send(t, client, request[:n])
-		reset(t, client)
-		// A second client, served whole, bounds the time; Close waits until the first one's call has ended.
-		other := dialTo(t, relay.Addr())
-		send(t, other, post(claimPath, claimBody))
-		readResponse(t, bufio.NewReader(other), "POST")
-		if err := relay.Close(); err != nil {
-			t.Fatal(err)
-		}
-		got := executed.Load() - before - 1 // a reset may overtake even a whole request
-		if n < len(request) && got != 0 || got > 1 {
-			t.Fatalf("reset after %d of %d bytes: executed %d times", n, len(request), got)
+	for way, end := range ways {
+		for n := range len(request) + 1 {
+			b := newBook()
+			relay, err := Listen(Config{Link: link, Upstream: addr, Sink: b})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := executed.Load()
+			client := dialTo(t, relay.Addr())
+			send(t, client, request[:n])
+			end(t, client)
+			if way == "ended" && n == len(request) {
+				b.stage(t, history.Answered)
+			}
+			// A second client is served whole meanwhile; Close waits until the first one's call has ended.
+			other := dialTo(t, relay.Addr())
+			send(t, other, post(claimPath, claimBody))
+			readResponse(t, bufio.NewReader(other), "POST")
+			if err := relay.Close(); err != nil {
+				t.Fatal(err)
+			}
+			got := executed.Load() - before - 1
+			if n < len(request) && got != 0 || got > 1 || way == "ended" && n == len(request) && got != 1 {
+				t.Fatalf("%s after %d of %d bytes: executed %d times", way, n, len(request), got)
+			}
 		}
 	}
 }
 
-func TestAnAnswerThatIsResetAtAnyByteIsOneExecutionAndAnUnknownOutcome(t *testing.T) {
-	request := post(claimPath, claimBody, "X-Idempotency-Key: payout-1")
-	for n := range len(okAnswer) + 1 {
-		for _, reused := range []bool{false, true} {
-			var executed atomic.Int64
-			addr := counted(t, &executed, func(s net.Conn) {
-				if reused && executed.Load() == 1 {
-					_, _ = io.WriteString(s, okAnswer) // the connection is kept, and breaks at the second call
-					return
-				}
-				_, _ = io.WriteString(s, okAnswer[:n])
-				_ = s.(*net.TCPConn).SetLinger(0)
-				_ = s.Close()
-			})
-			b := newBook()
-			relay := relayTo(t, addr, b)
-			client := dialTo(t, relay.Addr())
-			in := bufio.NewReader(client)
-			want := int64(1)
-			if reused {
-				want = 2
-				send(t, client, request)
-				readResponse(t, in, "POST")
-			}
-			send(t, client, request)
-			got, _ := io.ReadAll(io.LimitReader(in, int64(len(okAnswer))))
-			e := b.wait(t, "the answer", func(e history.Event) bool { return e.Stage == history.Answered && (!reused || e.I > 4) })
-			if executed.Load() != want {
-				t.Fatalf("reset after %d bytes, reused %v: executed %d times, want %d", n, reused, executed.Load(), want)
-			}
-			// A reset may take bytes away that the relay had not read; what is whole is definite, nothing else is.
-			if whole := len(got) == len(okAnswer); whole != (e.Type == contract.OK) || whole != (e.Status == 200) {
-				t.Fatalf("reset after %d bytes: the client got %d, recorded is %s with status %d", n, len(got), e.Type, e.Status)
-			}
-			if !strings.HasPrefix(okAnswer, string(got)) {
-				t.Fatalf("the client got %q", got)
+func TestAnAnswerThatBreaksOffAtAnyByteIsOneExecutionAndAnUnknownOutcome(t *testing.T) {
+	for way, end := range ways {
+		for n := range len(okAnswer) + 1 {
+			for _, reused := range []bool{false, true} {
+				breakAnswer(t, way, end, n, reused)
 			}
 		}
+	}
+}
+
+// breakAnswer has the server end its connection after n bytes of its answer: the first one on the connection, or the
+// second. Go's own client would send the request of the second again.
+func breakAnswer(t *testing.T, way string, end func(testing.TB, *net.TCPConn), n int, reused bool) {
+	t.Helper()
+	var executed atomic.Int64
+	addr := counted(t, &executed, func(s net.Conn) {
+		if reused && executed.Load() == 1 {
+			_, _ = io.WriteString(s, okAnswer)
+			return
+		}
+		_, _ = io.WriteString(s, okAnswer[:n])
+		end(t, s.(*net.TCPConn))
+	})
+	b := newBook()
+	client := dialTo(t, relayTo(t, addr, b).Addr())
+	in := bufio.NewReader(client)
+	request := post(claimPath, claimBody, "X-Idempotency-Key: payout-1")
+	want := int64(1)
+	if reused {
+		want = 2
+		send(t, client, request)
+		readResponse(t, in, "POST")
+	}
+	send(t, client, request)
+	got, _ := io.ReadAll(io.LimitReader(in, int64(len(okAnswer))))
+	e := b.wait(t, "the answer", func(e history.Event) bool { return e.Stage == history.Answered && (!reused || e.I > 4) })
+	if executed.Load() != want {
+		t.Fatalf("%s after %d bytes, reused %v: executed %d times, want %d", way, n, reused, executed.Load(), want)
+	}
+	// What is whole is definite, nothing else is.
+	if whole := len(got) == len(okAnswer); whole != (e.Type == contract.OK) || whole != (e.Status == 200) || way == "ended" && len(got) != n {
+		t.Fatalf("%s after %d bytes: the client got %d, recorded is %s with status %d", way, n, len(got), e.Type, e.Status)
+	}
+	if !strings.HasPrefix(okAnswer, string(got)) {
+		t.Fatalf("the client got %q", got)
 	}
 }
 
