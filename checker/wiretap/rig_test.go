@@ -45,8 +45,6 @@ func (b *book) Record(w history.Witness, e history.Event) int64 {
 	return e.I
 }
 
-func (b *book) Now() int64 { return 0 }
-
 // wait returns the first event that is like what was asked for, as soon as it is there.
 func (b *book) wait(t *testing.T, what string, like func(history.Event) bool) history.Event {
 	t.Helper()

@@ -34,7 +34,6 @@ const dialTimeout = 5 * time.Second
 // Sink takes the events; *history.Recorder is one.
 type Sink interface {
 	Record(w history.Witness, e history.Event) int64
-	Now() int64
 }
 
 // Config is what a Relay needs. All fields but Listen are required.
