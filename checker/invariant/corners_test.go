@@ -13,7 +13,7 @@ import (
 func fine(t *testing.T, events []history.Event, unresolved map[string]int64) {
 	t.Helper()
 	got := judged(events, nil)
-	for _, id := range verdict.IDs() {
+	for _, id := range judgedIDs {
 		if inv := got[id]; inv.Found != 0 || inv.Unresolved != unresolved[id] {
 			t.Errorf("%s: found %d, unresolved %d, want 0 and %d: %s", id, inv.Found, inv.Unresolved, unresolved[id], inv.Reason)
 		}

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -81,25 +82,36 @@ func (b *book) evidence(w want, proof []*history.Event) []history.Event {
 			out = insertEvent(out, abridged(e))
 		}
 	}
-	explain := func(r *ring) {
+	for _, r := range b.rings(w) {
 		for i := range r.events {
 			e := r.events[(r.next+len(r.events)-1-i)%len(r.events)] // the latest first
-			if e != nil && len(out) < maxEvidence && w.explainedBy(e, b.accountOf(e)) {
+			if e != nil && len(out) < w.room(e) && w.explainedBy(e, b.accountOf(e)) {
 				out = insertEvent(out, *e)
 			}
 		}
 	}
-	if a := b.accounts[w.account]; a != nil {
-		explain(&a.recent)
-	}
-	name := w.key
-	if name == "" {
-		name = keyPrefix + w.account
-	}
-	if k := b.keys[name]; k != nil {
-		explain(&k.recent)
-	}
 	return out
+}
+
+// rings are where the answers that explain a violation may be: the grants first, then the writes.
+func (b *book) rings(w want) []*ring {
+	var rings []*ring
+	if k := b.keys[cmp.Or(w.key, keyPrefix+w.account)]; k != nil {
+		rings = append(rings, &k.recent)
+	}
+	if a := b.accounts[w.account]; a != nil {
+		rings = append(rings, &a.recent)
+	}
+	return rings
+}
+
+// room is how many events there may be before e is left out. The answer to what was done wrongly always finds room; it
+// often arrives last.
+func (w *want) room(e *history.Event) int {
+	if e.Op == w.op && e.Token == w.tokens[0] {
+		return maxEvidence
+	}
+	return maxEvidence - 1
 }
 
 // insertEvent keeps events in order of I, each once.

@@ -11,6 +11,7 @@
 package invariant
 
 import (
+	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
 )
@@ -59,6 +60,7 @@ type findings struct {
 type want struct {
 	account, payout, key string
 	tokens               [2]int64
+	op                   contract.Op // what was done wrongly, under the first token
 }
 
 // report counts a violation, and keeps it with its evidence while there are few.
@@ -87,7 +89,7 @@ func (f *findings) explain(e *history.Event) {
 		return
 	}
 	for i := range f.kept {
-		if v := &f.kept[i]; len(v.Events) < maxEvidence && f.wants[i].explainedBy(e, f.book.accountOf(e)) {
+		if v, w := &f.kept[i], &f.wants[i]; len(v.Events) < w.room(e) && w.explainedBy(e, f.book.accountOf(e)) {
 			v.Events = insertEvent(v.Events, abridged(e))
 		}
 	}

@@ -110,7 +110,7 @@ func (f *tokenOrder) judge(earlier, later *step) {
 	if later.token >= earlier.token {
 		return
 	}
-	w := want{account: later.account.id, tokens: [2]int64{later.token, earlier.token}}
+	w := want{account: later.account.id, tokens: [2]int64{later.token, earlier.token}, op: later.op}
 	if later.payout != nil {
 		w.payout = later.payout.id
 	}

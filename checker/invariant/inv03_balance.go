@@ -105,7 +105,7 @@ func (f *balance) account(a *account, e *history.Event) {
 	w := want{account: a.id}
 	for i := range f.book.txn.writes {
 		if wr := &f.book.txn.writes[i]; wr.payout != nil {
-			w.payout, w.tokens[0] = wr.payout.id, wr.token
+			w.payout, w.tokens[0], w.op = wr.payout.id, wr.token, wr.op
 			if wr.account != a { // a clearing account: its story is the customer's
 				w.key = keyPrefix + wr.account.id
 			}

@@ -66,13 +66,13 @@ func (f *fencePoints) fences(t *txn, e *history.Event) (lowered *account) {
 			continue
 		}
 		f.checked++
-		payout, token := authorOf(t, c)
+		by := authorOf(t, c)
 		if was := f.fence[c.account]; c.fence1 < c.fence0 {
 			lowered = c.account
 			f.report(fmt.Sprintf("the fence of account %s went down from %d to %d", c.account.id, c.fence0, c.fence1),
-				want{account: c.account.id, payout: payout, tokens: [2]int64{token, was.token}}, was.event, f.book.keep(e))
+				want{account: c.account.id, payout: by.payout, tokens: [2]int64{by.tokens[0], was.token}, op: by.op}, was.event, f.book.keep(e))
 		}
-		f.fence[c.account] = setter{f.book.keep(e), token}
+		f.fence[c.account] = setter{f.book.keep(e), by.tokens[0]}
 	}
 	return lowered
 }
@@ -87,7 +87,7 @@ func (f *fencePoints) write(w *write, e *history.Event) {
 		return
 	}
 	set := f.fence[w.account]
-	wants := want{account: w.account.id, tokens: [2]int64{w.token, set.token}}
+	wants := want{account: w.account.id, tokens: [2]int64{w.token, set.token}, op: w.op}
 	if w.payout != nil {
 		wants.payout = w.payout.id
 	}
@@ -102,7 +102,7 @@ func (f *fencePoints) marks(t *txn, e *history.Event) {
 			f.checked++
 			if c.after < c.before {
 				f.report(fmt.Sprintf("the rail mark of account %s went down from %d to %d", c.account.id, c.before, c.after),
-					want{account: c.account.id, tokens: [2]int64{c.after, c.before}}, f.mark[c.account], f.book.keep(e))
+					want{account: c.account.id, tokens: [2]int64{c.after, c.before}, op: contract.OpSubmit}, f.mark[c.account], f.book.keep(e))
 			}
 		}
 		f.mark[c.account] = f.book.keep(e)
@@ -124,7 +124,7 @@ func (f *fencePoints) attempt(a *attemptChange, e *history.Event) {
 	}
 	acc := a.payout.account
 	f.report(fmt.Sprintf("rail-proxy let a submission of payout %s pass with token %d, although the mark of account %s stood at %d", a.payout.id, a.token, acc.id, a.markBefore),
-		want{account: acc.id, payout: a.payout.id, tokens: [2]int64{a.token, a.markBefore}}, f.mark[acc], f.book.keep(e))
+		want{account: acc.id, payout: a.payout.id, tokens: [2]int64{a.token, a.markBefore}, op: contract.OpSubmit}, f.mark[acc], f.book.keep(e))
 }
 
 // answer judges a request that was sent after a higher token had been accepted where it went.
@@ -158,18 +158,20 @@ func (f *fencePoints) answer(e *history.Event, c *call, end callEnd) {
 		want{account: c.account.id, payout: e.Payout, tokens: [2]int64{e.Token, c.accepted.token}}, c.accepted.event, c.sent, f.book.keep(e))
 }
 
-// authorOf is the payout and the token that a transaction changed an account's row for; where its rows do not say, the
-// token is taken for the fence itself.
-func authorOf(t *txn, c *accountChange) (payout string, token int64) {
+// authorOf is the write that a transaction changed an account's row for; where its rows do not say, its token is taken
+// for the fence itself.
+func authorOf(t *txn, c *accountChange) (by want) {
 	for i := range t.writes {
 		if w := &t.writes[i]; w.account == c.account && w.token != 0 {
 			if w.payout != nil {
-				payout = w.payout.id
+				by.payout = w.payout.id
 			}
-			return payout, w.token
+			by.tokens[0], by.op = w.token, w.op
+			return by
 		}
 	}
-	return "", c.fence1
+	by.tokens[0] = c.fence1
+	return by
 }
 
 func (f *fencePoints) Finish(func(history.Witness) bool) {}

@@ -122,6 +122,7 @@ func TestARunsVerdictAndExitStatus(t *testing.T) {
 		{name: "a control that shows what it should", run: Run{Invariants: with(Violated, Pass, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
 		{name: "a control whose optional one falls too", run: Run{Invariants: with(Violated, Pass, Violated)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
 		{name: "a control that did not bite", run: Run{Invariants: with(Pass, Pass, Violated)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, missing: "INV-01", reason: "INV-01 not violated"},
+		{name: "a control that names what was not judged", run: Run{Invariants: with(Violated)}, expectText: "INV-01,LIVE-01", overall: Violated, exit: 2, missing: "LIVE-01", reason: "LIVE-01 not violated"},
 		{name: "a control that broke more", run: Run{Invariants: with(Violated, Violated, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 1, surplus: "INV-02", reason: "INV-02 violated, which the expectation INV-01,INV-03? does not name"},
 		{name: "a control whose other fence point refused nothing", run: Run{Invariants: with(Violated, NotExercised, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "INV-02 is not exercised"},
 		{name: "a control that cannot tell about an optional one", run: Run{Invariants: with(Violated, Pass, Inconclusive)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},

@@ -8,8 +8,11 @@ import (
 	"fenceproof/checker/contract"
 )
 
-// IDs lists the invariants that this build judges.
-func IDs() []string { return []string{"INV-01", "INV-02", "INV-03", "INV-04", "INV-05"} }
+// IDs lists all invariants that an expectation can name. A run judges those that its workload can exercise; one that
+// must be violated and is not judged is missing.
+func IDs() []string {
+	return []string{"INV-01", "INV-02", "INV-03", "INV-04", "INV-05", "INV-06", "INV-07", "INV-08", "LIVE-01", "SDK-01", "DUR-01", "LIN-01", "POOL-01", "POOL-02"}
+}
 
 // ParseExpectation reads what a negative control has to violate: ids separated by commas, each with a "?" where it may be
 // violated but need not, for example "INV-02,INV-05,INV-03?". An error names the id that was probably meant.
