@@ -97,8 +97,8 @@ func TestNothingOutlivesAWardenThatIsKilled(t *testing.T) {
 	all := append(pids(t, running, 2), pids(t, stopped, 2)...)
 	if w.cgroup == "" {
 		all = []int{r.Pid(), s.Pid()} // grandchildren that hide in a session of their own need the cgroup
-		t.Cleanup(func() { endFamilies(t, running, stopped) })
 	}
+	t.Cleanup(func() { endFamilies(t, running, stopped) })
 	if err := process.Pause(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestTheTreeOfProcessesIsKilledWhereThereIsNoCgroup(t *testing.T) {
 	}
 }
 
-// endFamilies ends what a killed warden cannot reach for want of a cgroup.
+// endFamilies ends what a killed warden cannot reach for want of a cgroup, or what a broken one forgot.
 func endFamilies(t *testing.T, files ...string) {
 	for _, f := range files {
 		if err := process.KillAll(context.Background(), pids(t, f, 2)); err != nil {
