@@ -204,7 +204,7 @@ func (s *schedule) settled(id string) bool {
 }
 
 // seeds is how many schedules a test runs.
-const seeds = 200
+const seeds = 120
 
 func TestNoScheduleOfAHealthySystemRaisesAnAlarm(t *testing.T) {
 	met := map[string]int64{}
