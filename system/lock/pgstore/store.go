@@ -20,8 +20,8 @@ import (
 // that is given up by the client. Both are ErrUnavailable.
 const (
 	connectTimeout   = 2 * time.Second
-	statementTimeout = 3 * time.Second
-	operationTimeout = 4 * time.Second
+	statementTimeout = 2 * time.Second
+	operationTimeout = 3 * time.Second
 )
 
 // poolSize bounds the connections of one process, the listening one aside. An acquire takes at most one per key (see

@@ -1,0 +1,201 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"fenceproof/deploy/postgres/postgrestest"
+	"fenceproof/system/lock"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// holdKey takes the key's advisory lock in a transaction of its own, as an acquire does that is slow.
+func holdKey(t testing.TB, c *pgx.Conn, key string) pgx.Tx {
+	t.Helper()
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), statement(t, "lock_key"), key); err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+// waitsForLock tells whether some backend of the database waits for an advisory lock.
+func waitsForLock(t testing.TB, c *pgx.Conn) bool {
+	t.Helper()
+	return query[bool](t, c, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`)
+}
+
+// tryWhileHeld starts an acquire that has to wait for the key's advisory lock, and lets it go on once after is true.
+func tryWhileHeld(t *testing.T, s lock.Store, c *pgx.Conn, x lock.Session, ttl time.Duration, after string) error {
+	t.Helper()
+	other := connect(t, server.URL("lockapp", shared))
+	tx := holdKey(t, other, "k")
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.TryAcquire(context.WithoutCancel(t.Context()), "k", x.OwnerID, x.ID, ttl)
+		result <- err
+	}()
+	eventually(t, "the acquire waits", func() bool { return waitsForLock(t, c) })
+	eventually(t, after, func() bool { return query[bool](t, c, "SELECT "+after) })
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return <-result
+}
+
+// Rule 8: now() is the transaction's start, and this one waited for longer than its lease.
+func TestAGrantThatDiedWhileItWaitedIsNotReturned(t *testing.T) {
+	s, c := store(t)
+	x := session(t, s, "a")
+	started := `clock_timestamp() > (SELECT min(xact_start) FROM pg_stat_activity WHERE wait_event_type = 'Lock') + interval '1 s'`
+	err := tryWhileHeld(t, s, c, x, time.Second, started)
+	wantErr[*lock.ContendedError](t, err)
+	if n := query[int](t, c, "SELECT count(*) FROM lock_entry"); n != 0 {
+		t.Fatalf("%d grants are left", n)
+	}
+}
+
+func TestASessionThatDiedWhileItsAcquireWaitedIsGrantedNothing(t *testing.T) {
+	s, c := store(t)
+	x, err := s.OpenSession(t.Context(), "a", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = tryWhileHeld(t, s, c, x, time.Minute, "clock_timestamp() > (SELECT expires_at FROM lock_session)")
+	wantIs(t, err, lock.ErrSessionExpired)
+	if n := query[int](t, c, "SELECT count(*) FROM lock_entry"); n != 0 {
+		t.Fatalf("%d grants are left", n)
+	}
+}
+
+// The database ends a statement that waits too long: nothing happened, and nobody says that anything was lost.
+func TestAnAcquireThatWaitsForeverIsUnavailable(t *testing.T) {
+	s, c := store(t)
+	x := session(t, s, "a")
+	tx := holdKey(t, connect(t, server.URL("lockapp", shared)), "k")
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err := s.TryAcquire(t.Context(), "k", "a", x.ID, time.Minute)
+	wantIs(t, err, lock.ErrUnavailable)
+	if n := query[int](t, c, "SELECT count(*) FROM lock_entry"); n != 0 {
+		t.Fatalf("%d grants", n)
+	}
+}
+
+// Rule 7: a database that does not answer is unavailable, whatever it was asked; afterwards the store is as it was.
+func TestADatabaseThatDoesNotAnswerIsUnavailable(t *testing.T) {
+	i := postgrestest.Start(t)
+	database := lockdb(t, i)
+	s := open(t, i.URL("lockapp", database))
+	x := session(t, s, "a")
+	g := acquire(t, s, "k", x)
+	if err := i.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]func() error{
+		"open":      func() error { _, err := s.OpenSession(t.Context(), "a", time.Second); return err },
+		"heartbeat": func() error { _, err := s.Heartbeat(t.Context(), x.ID); return err },
+		"close":     func() error { return s.CloseSession(t.Context(), x.ID) },
+		"live":      func() error { _, err := s.SessionLive(t.Context(), x.ID); return err },
+		"acquire":   func() error { _, err := s.TryAcquire(t.Context(), "k2", "a", x.ID, time.Second); return err },
+		"renew":     func() error { _, err := s.Renew(t.Context(), "k", g.FencingToken, 0); return err },
+		"release":   func() error { return s.Release(t.Context(), "k", g.FencingToken) },
+		"inspect":   func() error { _, err := s.Inspect(t.Context(), "k"); return err },
+		"revoke":    func() error { _, err := s.Revoke(t.Context(), "k", "olga", "stuck for long", 0); return err },
+		"reap":      func() error { _, err := s.Reap(t.Context()); return err },
+		"held":      func() error { _, err := s.Held(t.Context()); return err },
+		"ping":      func() error { return s.Ping(t.Context()) },
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := i.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the store answers again", func() bool { return s.Ping(t.Context()) == nil })
+	var next lock.Acquired
+	eventually(t, "the session gets its key again", func() (ok bool) {
+		var err error
+		next, err = s.TryAcquire(t.Context(), "k", x.OwnerID, x.ID, time.Minute)
+		return err == nil
+	})
+	if next.FencingToken <= g.FencingToken {
+		t.Fatalf("token %d after the crash, %d before it", next.FencingToken, g.FencingToken)
+	}
+}
+
+func TestADatabaseWithoutTheSchemaIsNotReady(t *testing.T) {
+	if err := server.CreateDatabase(t.Context(), "bare", "lockapp"); err != nil {
+		t.Fatal(err)
+	}
+	wantIs(t, open(t, server.URL("lockapp", "bare")).Ping(t.Context()), lock.ErrUnavailable)
+}
+
+// Whoever waits at another process hears of a release, also after the connection that listens was broken.
+func TestAReleaseWakesWaitersOfOtherProcesses(t *testing.T) {
+	s, c := store(t)
+	other := open(t, server.URL("lockapp", shared))
+	x := session(t, s, "a")
+	super := connect(t, server.SuperURL(shared))
+	listeners := "SELECT coalesce(array_agg(pid), '{}') FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'"
+	for range 2 {
+		var listening []int32
+		eventually(t, "both stores listen", func() bool {
+			listening = query[[]int32](t, c, listeners)
+			return len(listening) == 2
+		})
+		wake, cancel := other.Watch("k")
+		drain(wake)
+		g := acquire(t, s, "k", x)
+		if err := s.Release(t.Context(), "k", g.FencingToken); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-wake:
+		case <-time.After(20 * time.Second):
+			t.Fatal("nobody woke the waiter")
+		}
+		cancel()
+		exec(t, super, "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid", listening)
+		eventually(t, "the listening connections are broken", func() bool {
+			return !query[bool](t, super, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ANY($1))", listening)
+		})
+	}
+}
+
+func drain(c <-chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
+// The lease lapses after the renewal has found it alive, while its statement waits for the row.
+func TestALeaseThatLapsesDuringItsRenewalIsLost(t *testing.T) {
+	s, c := store(t)
+	g := acquire(t, s, "k", session(t, s, "a"))
+	tx, err := connect(t, server.URL("lockapp", shared)).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "UPDATE lock_entry SET acquired_at = now() - interval '2 s', expires_at = now() - interval '1 s'"); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.Renew(context.WithoutCancel(t.Context()), "k", g.FencingToken, 0)
+		result <- err
+	}()
+	eventually(t, "the renewal waits", func() bool { return waitsForLock(t, c) })
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantErr[*lock.LostError](t, <-result)
+}
