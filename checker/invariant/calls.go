@@ -89,7 +89,7 @@ func followed(op contract.Op) bool {
 func (b *book) enterCall(e *history.Event) {
 	if e.Stage == history.Answered {
 		b.operations[e.Op]++
-		b.countRefusal(e)
+		b.countRefusal(e, b.calls[e.Call])
 	}
 	if !followed(e.Op) {
 		return
@@ -225,13 +225,15 @@ func readRevocation(e *history.Event) revocation {
 	return r
 }
 
-// countRefusal counts a FENCED_OUT by the resource that refused, and as danger met when the token was a stale one.
-func (b *book) countRefusal(e *history.Event) {
+// countRefusal counts a FENCED_OUT by the resource that refused, and as danger met when the token was a stale one. c is
+// the call where it is followed. A claim by T shuts out T − 1 by naming T − 1 itself as the highest, so that there the
+// answer alone does not tell; a higher token accepted before the request was sent does.
+func (b *book) countRefusal(e *history.Event, c *call) {
 	if e.Code != contract.FencedOut || !e.Op.Fenced() {
 		return
 	}
 	b.refusals[resourceType(e)]++
-	if e.Highest <= e.Token {
+	if e.Highest <= e.Token && (c == nil || !c.stale()) {
 		return
 	}
 	if e.Op == contract.OpSubmit {

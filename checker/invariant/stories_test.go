@@ -112,6 +112,34 @@ func TestAHealthyHistoryPassesWithItsDangerCounted(t *testing.T) {
 	}
 }
 
+func TestATokenJustBelowItsSuccessorsIsCountedAsStaleThoughTheRefusalNamesItAsTheHighest(t *testing.T) {
+	w := bank()
+	t1 := w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", t1)
+	w.nextToken = t1 + 1
+	t2 := w.acquire("executor-2", "alice")
+	w.do("executor-2", contract.OpClaim, "p2", t2)
+	w.do("executor-1", contract.OpSubmitted, "p2", t1)
+	w.watermarks()
+	if got := judged(w.events, nil)["INV-05"].Danger["stale_refused_payment"]; got != 1 {
+		t.Errorf("%d stale refusals were counted, want 1", got)
+	}
+}
+
+func TestATokenThatItsOwnPostHasSpentIsNotStale(t *testing.T) {
+	w := bank()
+	token := w.acquire("executor-1", "alice")
+	for _, op := range []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome, contract.OpPost} {
+		w.do("executor-1", op, "p2", token)
+	}
+	w.do("executor-1", contract.OpClaim, "p3", token)
+	w.watermarks()
+	got := judged(w.events, nil)["INV-05"]
+	if got.Danger["stale_refused_payment"] != 0 || got.Status != verdict.Pass {
+		t.Errorf("%d stale refusals were counted, status %s", got.Danger["stale_refused_payment"], got.Status)
+	}
+}
+
 // wrong is a way to break an invariant: what the world does, which invariants fall, and words of the first sentence.
 type wrong struct {
 	name  string
