@@ -72,9 +72,9 @@ func TestAWaiterTakesOverWhatExpires(t *testing.T) {
 	if y <= x {
 		t.Fatalf("token %d after %d", y, x)
 	}
-	if !v.logged("lease_expired", `"ownerId":"a"`, fmt.Sprintf(`"fencingToken":%d`, x)) {
-		t.Fatal("the lease that ran out is not in the log")
-	}
+	eventually(t, "the lease that ran out is in the log", func() bool {
+		return v.logged("lease_expired", `"ownerId":"a"`, fmt.Sprintf(`"fencingToken":%d`, x))
+	})
 }
 
 func TestADeadSessionLosesItsGrantsAndTheLogSaysSo(t *testing.T) {
@@ -82,9 +82,7 @@ func TestADeadSessionLosesItsGrantsAndTheLogSaysSo(t *testing.T) {
 	a, b := v.session("a", 1000), v.session("b", 60000)
 	v.acquire("k", "a", a, 60000, 0).want(200)
 	v.acquire("k", "b", b, 1000, 10000).want(200, `"ownerId":"b"`)
-	if !v.logged("session_lost", a) {
-		t.Fatal("the lost session is not in the log")
-	}
+	eventually(t, "the lost session is in the log", func() bool { return v.logged("session_lost", a) })
 	v.acquire("k", "a", a, 1000, 0).want(404, "SESSION_UNKNOWN")
 }
 
