@@ -36,6 +36,7 @@ const (
 type Rule struct {
 	Side   Side
 	Op     contract.Op // "" meets any
+	Payout string      // "" meets any
 	Nth    int         // the n-th such message from now on, from 1; 0 stands for 1
 	Action Action
 	Delay  time.Duration // Delay and Duplicate
@@ -46,7 +47,7 @@ type Applied struct {
 	rule     Rule
 	left     int // messages still to come until the one it meets
 	met      chan struct{}
-	call     int64
+	event    history.Event // of the call that was met
 	released chan struct{}
 	once     sync.Once
 }
@@ -54,12 +55,26 @@ type Applied struct {
 // Met is closed when the message has come.
 func (a *Applied) Met() <-chan struct{} { return a.met }
 
-// Call is the number of the call that was met; it may be asked once Met is closed.
-func (a *Applied) Call() int64 { return a.call }
+// Event says what was known of the call when its message was met, its number first of all; it may be asked once Met is
+// closed.
+func (a *Applied) Event() history.Event { return a.event }
 
-// Release lets a held or delayed message go at once, and one that has yet to come pass untouched by the wait. It may be
-// called any number of times.
+// Release lets a held or delayed message go at once. A rule that has not met its message yet never will. It may be called
+// any number of times.
 func (a *Applied) Release() { a.once.Do(func() { close(a.released) }) }
+
+func (a *Applied) isReleased() bool {
+	select {
+	case <-a.released:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r Rule) describes(side Side, e *history.Event) bool {
+	return r.Side == side && (r.Op == "" || r.Op == e.Op) && (r.Payout == "" || r.Payout == e.Payout)
+}
 
 // Apply gives the relay a rule. A rule that makes no sense is an error; so is one that duplicates a transfer, as the
 // rail is not idempotent: every transfer that arrives moves money, and no fence could refuse the second.
@@ -115,7 +130,11 @@ func (s *rules) meet(side Side, k *call) *Applied {
 	var hit *Applied
 	rest := s.waiting[:0]
 	for _, a := range s.waiting {
-		if a.rule.Side == side && (a.rule.Op == "" || a.rule.Op == k.event.Op) {
+		if a.isReleased() {
+			s.count.Add(-1)
+			continue
+		}
+		if a.rule.describes(side, &k.event) {
 			if a.left > 1 {
 				a.left--
 			} else if hit == nil {
@@ -129,7 +148,7 @@ func (s *rules) meet(side Side, k *call) *Applied {
 	s.waiting = rest
 	if hit != nil {
 		s.count.Add(-1)
-		hit.call = k.event.Call
+		hit.event = k.event
 		close(hit.met)
 	}
 	return hit

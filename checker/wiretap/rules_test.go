@@ -58,7 +58,7 @@ func TestADroppedRequestNeverReachesTheServerAndIsNotAnswered(t *testing.T) {
 	c := dialTo(t, relay.Addr())
 	send(t, c, post(claimPath, claimBody))
 	met(t, a)
-	if e := b.stage(t, history.Answered); e.Call != a.Call() || e.Type != contract.Info || e.Status != 0 {
+	if e := b.stage(t, history.Answered); e.Call != a.Event().Call || e.Type != contract.Info || e.Status != 0 {
 		t.Errorf("recorded: %+v", e)
 	}
 	_ = c.CloseWrite() // the client gives up; until then the connection just stays silent
@@ -100,7 +100,7 @@ func TestAHeldRequestArrivesWhenItIsReleasedEvenIfItsClientHasGone(t *testing.T)
 	}
 	a.Release()
 	a.Release()
-	if e := b.stage(t, history.Lost); e.Call != a.Call() || e.Status != 200 || n.Load() != 3 {
+	if e := b.stage(t, history.Lost); e.Call != a.Event().Call || e.Status != 200 || n.Load() != 3 {
 		t.Errorf("recorded: %+v; executed %d", e, n.Load())
 	}
 }
@@ -114,7 +114,7 @@ func TestAHeldAnswerReachesItsClientAfterOneThatCameLater(t *testing.T) {
 	a.Release()
 	readResponse(t, first, "POST")
 	if e := b.wait(t, "the late delivery", func(e history.Event) bool {
-		return e.Stage == history.Delivered && e.Call == a.Call()
+		return e.Stage == history.Delivered && e.Call == a.Event().Call
 	}); e.Msg == "" {
 		t.Error("the event does not say that a rule kept it back")
 	}
@@ -155,6 +155,39 @@ func TestADuplicateIsACallOfItsOwnThatNamesTheOneItRepeats(t *testing.T) {
 	if dup[0].Req != original[0].Req || dup[0].Token != 41 || dup[0].DupOf != original[0].Call {
 		t.Errorf("received\n%+v, a duplicate of\n%+v", dup[0], original[0])
 	}
+}
+
+func TestARuleThatIsTakenBackBeforeItsMessageComesMeetsNone(t *testing.T) {
+	relay, b, n := counting(t)
+	back := apply(t, relay, Rule{Side: Request, Op: contract.OpClaim, Action: Drop})
+	held := apply(t, relay, Rule{Side: Request, Op: contract.OpClaim, Action: Hold})
+	back.Release()
+	claim(t, relay)
+	met(t, held) // the rule that was taken back does not stand in the way of the next one
+	held.Release()
+	b.stage(t, history.Delivered)
+	select {
+	case <-back.Met():
+		t.Error("it met a message")
+	default:
+	}
+	if n.Load() != 1 {
+		t.Errorf("executed %d times", n.Load())
+	}
+}
+
+func TestARuleForOnePayoutLetsTheOthersPass(t *testing.T) {
+	relay, _, n := counting(t)
+	a := apply(t, relay, Rule{Side: Request, Payout: "another", Action: Hold})
+	readResponse(t, claim(t, relay), "POST")
+	c := dialTo(t, relay.Addr())
+	send(t, c, post("/v1/payouts/another/claim", claimBody))
+	met(t, a)
+	if e := a.Event(); e.Payout != "another" || n.Load() != 1 {
+		t.Errorf("it met %+v, and %d were executed", e, n.Load())
+	}
+	a.Release()
+	readResponse(t, bufio.NewReader(c), "POST")
 }
 
 func TestCloseEndsWhatRulesHold(t *testing.T) {
