@@ -78,8 +78,23 @@ type Executor struct {
 	SafetyMargin       float64       `env:"LOCK_CLIENT_SAFETYMARGIN" envDefault:"0.30" help:"share of a lease that the client does not use, 0 to 0.9"`
 }
 
+// Reconciler is the configuration of reconciler.
+type Reconciler struct {
+	AdminListen        string        `env:"RECONCILER_ADMINLISTEN" envDefault:"127.0.0.1:9086" help:"private address of health, readiness and metrics"`
+	OwnerID            string        `env:"RECONCILER_OWNERID" envDefault:"reconciler" help:"owner id of this process, 1 to 64 bytes"`
+	LockServerURL      string        `env:"RECONCILER_LOCKSERVERURL" envDefault:"http://127.0.0.1:8081" help:"lock-server"`
+	PaymentResourceURL string        `env:"RECONCILER_PAYMENTRESOURCEURL" envDefault:"http://127.0.0.1:8082" help:"payment-resource"`
+	RailStubURL        string        `env:"RECONCILER_RAILSTUBURL" envDefault:"http://127.0.0.1:8084" help:"the rail, for its look-up"`
+	Interval           time.Duration `env:"RECONCILER_INTERVAL" envDefault:"10s" help:"pause between two rounds over the ambiguous payouts"`
+	SettlementWindow   time.Duration `env:"RECONCILER_SETTLEMENTWINDOW" envDefault:"5m" help:"from the first sight of an ambiguous payout until a look-up without its transfer counts; nothing may be on its way to the rail for so long"`
+	StepTimeout        time.Duration `env:"RECONCILER_STEPTIMEOUT" envDefault:"10s" help:"timeout of a call, from its send"`
+	DefaultTTL         time.Duration `env:"LOCK_DEFAULT_TTL" envDefault:"30s" help:"lease of a grant"`
+	SessionTTL         time.Duration `env:"LOCK_SESSION_TTL" envDefault:"15s" help:"lease of the session"`
+	SafetyMargin       float64       `env:"LOCK_CLIENT_SAFETYMARGIN" envDefault:"0.30" help:"share of a lease that the client does not use, 0 to 0.9"`
+}
+
 // processes lists every configuration: together they are all variables that exist.
-var processes = []any{LockServer{}, PaymentResource{}, RailProxy{}, RailStub{}, Executor{}}
+var processes = []any{LockServer{}, PaymentResource{}, RailProxy{}, RailStub{}, Executor{}, Reconciler{}}
 
 // prefixes are those that belong to this system: a variable under one of them that no process knows is a mistake.
 var prefixes = []string{"LOCK_", "PAYMENT_", "PAYMENTS_", "RAIL_", "EXECUTOR_", "RECONCILER_", "POOL_"}
@@ -224,7 +239,7 @@ func validateString(name, s string) error {
 		if s != "pg" {
 			return fmt.Errorf("%q is no lock backend; use pg", s)
 		}
-	case name == "EXECUTOR_OWNERID":
+	case strings.HasSuffix(name, "_OWNERID"):
 		if s == "" || len(s) > 64 {
 			return fmt.Errorf("%q has %d bytes; an owner id has 1 to 64", s, len(s))
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestEveryWrongVariableIsNamed(t *testing.T) {
@@ -23,6 +24,19 @@ func TestEveryWrongVariableIsNamed(t *testing.T) {
 			if !strings.Contains(err.Error(), w) {
 				t.Errorf("%v: the error does not say %q: %v", c.environ, w, err)
 			}
+		}
+	}
+}
+
+func TestTheReconcilersDefaultsAreThoseOfTheContractAndItsNameIsBounded(t *testing.T) {
+	c, err := Parse[Reconciler](nil)
+	if err != nil || c.Interval != 10*time.Second || c.SettlementWindow != 5*time.Minute || c.OwnerID != "reconciler" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, v := range []string{"RECONCILER_OWNERID=" + strings.Repeat("x", 65), "RECONCILER_SETTLEMENTWINDOW=0s", "RECONCILER_RAILSTUBURL=rail", "RECONCILER_WINDOW=5m"} {
+		name, _, _ := strings.Cut(v, "=")
+		if _, err := Parse[Reconciler]([]string{v}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", v, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fenceproof/system/payment/machine"
+	"fenceproof/system/payment/paymentclient"
 	"fenceproof/system/wire"
 )
 
@@ -74,7 +75,7 @@ func TestAResolvedPayoutIsPostedUnderTheReferenceThatTheLookUpFound(t *testing.T
 	if got := next(s); got != post {
 		t.Fatalf("next is %s, want post", got)
 	}
-	body := services{}.request(post, payout{}, s, "executor-1", 7).call.Body.(map[string]any)
+	body := services{payments: &paymentclient.Client{}}.request(post, paymentclient.Payout{}, s, "executor-1", 7).call.Body.(map[string]any)
 	if body["railReference"] != "found" || body["submissionId"] != "s" {
 		t.Errorf("posts %v", body)
 	}

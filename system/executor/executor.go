@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fenceproof/system/lock"
+	"fenceproof/system/payment/paymentclient"
 	"fenceproof/system/wire"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,7 +68,7 @@ func New(o Options) *Executor {
 	_, _ = h.Write([]byte(o.OwnerID)) // a hash does not fail
 	return &Executor{
 		options: o,
-		services: services{payments: wire.NewClient(o.PaymentResourceURL, o.Concurrency+1),
+		services: services{payments: paymentclient.New(o.PaymentResourceURL, o.Concurrency+1, o.StepTimeout),
 			rail: wire.NewClient(o.RailProxyURL, o.Concurrency), timeout: o.StepTimeout},
 		execute: newExecuteSeconds(o.Registerer),
 		log:     o.Log.With("ownerId", o.OwnerID),
@@ -196,7 +197,7 @@ func (e *Executor) underGrant(ctx context.Context, account string) result {
 func (e *Executor) acquire(ctx context.Context, account string) (Lease, error) {
 	c, cancel := context.WithTimeout(ctx, e.options.StepTimeout)
 	defer cancel()
-	lease, err := e.options.Acquire(c, "payout:"+account)
+	lease, err := e.options.Acquire(c, paymentclient.LockKey(account))
 	var contended *lock.ContendedError
 	if err != nil && wire.CodeOf(err) != wire.LockContended && !errors.As(err, &contended) && ctx.Err() == nil {
 		e.log.Warn("no lock was given", "event", "lock_unavailable", "accountId", account, "error", err)

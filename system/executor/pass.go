@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fenceproof/system/payment/machine"
+	"fenceproof/system/payment/paymentclient"
 	"fenceproof/system/wire"
 )
 
@@ -63,7 +64,7 @@ func (p pass) run(ctx context.Context, account string) result {
 }
 
 // work takes one payout as far as it goes.
-func (p pass) work(ctx context.Context, on payout) result {
+func (p pass) work(ctx context.Context, on paymentclient.Payout) result {
 	log := p.log.With("payoutId", on.PayoutID, "accountId", on.AccountID, "token", p.lease.Token())
 	now := situation{state: on.State}
 	for range maxSteps {
@@ -93,7 +94,7 @@ func (p pass) work(ctx context.Context, on payout) result {
 // take carries one step out. Before a protected call the lease is checked for all the time that the call may take, then
 // comes what any program does between its last check and its write, then the call; from the check on nothing holds it
 // back, because nothing could: a process can be stopped right there. That is why the resource has a fence.
-func (p pass) take(ctx context.Context, todo step, on payout, now situation) (answer, error) {
+func (p pass) take(ctx context.Context, todo step, on paymentclient.Payout, now situation) (answer, error) {
 	if todo == look {
 		return p.look(ctx, on.PayoutID)
 	}

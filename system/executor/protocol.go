@@ -5,30 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"fenceproof/system/payment/machine"
+	"fenceproof/system/payment/paymentclient"
 	"fenceproof/system/wire"
 )
-
-// payout is an element of P1's answer.
-type payout struct {
-	PayoutID    string        `json:"payoutId"`
-	AccountID   string        `json:"accountId"`
-	AmountMinor int64         `json:"amountMinor"`
-	Currency    string        `json:"currency"`
-	State       machine.State `json:"state"`
-}
-
-// page is P1's answer.
-type page struct {
-	Items      []payout `json:"items"`
-	NextCursor string   `json:"nextCursor"`
-}
 
 // inFlight are the states of a payout that a holder has begun; open are those with work to do.
 var (
@@ -38,8 +21,9 @@ var (
 
 // services are the servers that an executor calls.
 type services struct {
-	payments, rail *wire.Client
-	timeout        time.Duration // of a call, from its send
+	payments *paymentclient.Client
+	rail     *wire.Client
+	timeout  time.Duration // of a call, from its send
 }
 
 func (s services) close() {
@@ -48,26 +32,8 @@ func (s services) close() {
 }
 
 // list is P1. account "" means all, cursor "" the beginning.
-func (s services) list(ctx context.Context, states []machine.State, account, cursor string, limit int) (page, error) {
-	q := url.Values{"limit": {strconv.Itoa(limit)}}
-	names := make([]string, len(states))
-	for i, st := range states {
-		names[i] = string(st)
-	}
-	q.Set("state", strings.Join(names, ","))
-	if account != "" {
-		q.Set("accountId", account)
-	}
-	if cursor != "" {
-		q.Set("cursor", cursor)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	var p page
-	if err := s.payments.Do(ctx, wire.Call{Method: http.MethodGet, Path: "/v1/payouts?" + q.Encode()}, &p); err != nil {
-		return page{}, fmt.Errorf("list payouts: %w", err)
-	}
-	return p, nil
+func (s services) list(ctx context.Context, states []machine.State, account, cursor string, limit int) (paymentclient.Page, error) {
+	return s.payments.List(ctx, paymentclient.Query{States: states, AccountID: account, Cursor: cursor, Limit: limit})
 }
 
 // look is P4: the payout's attempt, and the rail's reference where the payout has one.
@@ -100,9 +66,8 @@ type request struct {
 }
 
 // request builds the protected call of a step.
-func (s services) request(did step, p payout, now situation, owner string, token int64) request {
-	r := request{to: s.payments, call: wire.Call{Method: http.MethodPost, Owner: owner, Token: token,
-		Idempotency: "payout-" + p.PayoutID, Path: "/v1/payouts/" + p.PayoutID + "/" + string(did)}}
+func (s services) request(did step, p paymentclient.Payout, now situation, owner string, token int64) request {
+	r := request{to: s.payments.Client, call: paymentclient.Protected(string(did), p.PayoutID, owner, token, nil)}
 	switch did {
 	case claim:
 		r.call.Body = map[string]any{"expectedState": now.state}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"time"
 
 	"fenceproof/system/config"
 	"fenceproof/system/executor"
@@ -17,9 +16,6 @@ import (
 )
 
 func main() { os.Exit(service.Main("payout-executor", build, nil)) }
-
-// farewell bounds the end of the session when the process stops; the session's TTL ends it otherwise.
-const farewell = 2 * time.Second
 
 func build(_ context.Context, c config.Executor, log *slog.Logger, reg *prometheus.Registry) (*service.Service, error) {
 	locks, err := lockclient.New(lockclient.Options{BaseURL: c.LockServerURL, OwnerID: c.OwnerID, SessionTTL: c.SessionTTL,
@@ -40,12 +36,6 @@ func build(_ context.Context, c config.Executor, log *slog.Logger, reg *promethe
 	})
 	return &service.Service{
 		AdminListen: c.AdminListen, Admin: service.Admin{Ready: e.Ready}, Run: e.Run,
-		Close: func() {
-			ctx, cancel := context.WithTimeout(context.Background(), farewell)
-			defer cancel()
-			if err := locks.Close(ctx); err != nil {
-				log.Warn("the lock session was not closed and will expire", "event", "release_failed", "error", err)
-			}
-		},
+		Close: locks.Farewell,
 	}, nil
 }
