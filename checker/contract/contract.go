@@ -20,6 +20,7 @@ const (
 	PaymentResource Process = "payment-resource"
 	RailProxy       Process = "rail-proxy"
 	RailStub        Process = "rail-stub"
+	Reconciler      Process = "reconciler"
 	LockDB          Process = "lockdb"
 	PayDB           Process = "paydb"
 )

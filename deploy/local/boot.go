@@ -60,7 +60,7 @@ func (s *Stack) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	s.progress("starting the services and %d executors", s.config.Executors)
+	s.progress("starting the services, the reconciler and %d executors", s.config.Executors)
 	err = together(ctx,
 		func(ctx context.Context) error {
 			return s.openService(ctx, LockServer, LockServer, true, s.lockServerEnv)
@@ -72,11 +72,15 @@ func (s *Stack) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var executors []func(context.Context) error
+	workers := []func(context.Context) error{func(ctx context.Context) error {
+		return s.openWorker(ctx, Reconciler, Reconciler, s.reconcilerEnv, LockServer, PaymentResource, RailStub)
+	}}
 	for n := range s.config.Executors {
-		executors = append(executors, func(ctx context.Context) error { return s.openExecutor(ctx, Executor(n+1)) })
+		workers = append(workers, func(ctx context.Context) error {
+			return s.openWorker(ctx, Executor(n+1), executorProgram, s.executorEnv, LockServer, PaymentResource, RailProxy)
+		})
 	}
-	return together(ctx, executors...)
+	return together(ctx, workers...)
 }
 
 // together runs steps at the same time and gives the first error.
@@ -158,12 +162,12 @@ func (s *Stack) openRail(ctx context.Context) error {
 	return s.openService(ctx, RailProxy, RailProxy, true, s.railProxyEnv)
 }
 
-// openExecutor opens an executor's three links and starts it.
-func (s *Stack) openExecutor(ctx context.Context, name string) error {
-	for _, server := range []string{LockServer, PaymentResource, RailProxy} {
+// openWorker opens the links to the servers that a worker calls and starts it.
+func (s *Stack) openWorker(ctx context.Context, name, program string, env environment, servers ...string) error {
+	for _, server := range servers {
 		if err := s.openLink(name, server, s.publicAddress(server), s.config.Interpose); err != nil {
 			return err
 		}
 	}
-	return s.openService(ctx, name, executorProgram, false, s.executorEnv)
+	return s.openService(ctx, name, program, false, env)
 }

@@ -22,12 +22,12 @@ func (s *Stack) KeepData() {
 	s.keep = true
 }
 
-// StopServices ends the executors, then the services that they call, then the rail: nobody loses its server before it
+// StopServices ends the reconciler and the executors, then the services that they call, then the rail: nobody loses its server before it
 // has ended itself. Paused ones are resumed for that. The databases go on.
 func (s *Stack) StopServices(ctx context.Context) error {
 	var errs *multierror.Error
 	for _, group := range []func(name string) bool{
-		func(n string) bool { return strings.HasPrefix(n, executorGroup+"-") },
+		func(n string) bool { return n == Reconciler || strings.HasPrefix(n, executorGroup+"-") },
 		func(n string) bool { return n == LockServer || n == PaymentResource || n == RailProxy },
 		func(n string) bool { return n == RailStub },
 	} {

@@ -93,6 +93,15 @@ func (s *Stack) executorEnv(p *service) variables {
 	return s.variables(p, v)
 }
 
+func (s *Stack) reconcilerEnv(p *service) variables {
+	v := p.listening("RECONCILER")
+	v["RECONCILER_OWNERID"] = p.name
+	v["RECONCILER_LOCKSERVERURL"] = s.httpURL(p.name, LockServer)
+	v["RECONCILER_PAYMENTRESOURCEURL"] = s.httpURL(p.name, PaymentResource)
+	v["RECONCILER_RAILSTUBURL"] = s.httpURL(p.name, RailStub)
+	return s.variables(p, v)
+}
+
 // databaseURL and httpURL are the addresses of a server as one client has them, through its own link. The links are
 // open by the time that the client starts.
 func (s *Stack) databaseURL(from, to string) string {

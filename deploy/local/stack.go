@@ -44,6 +44,7 @@ const (
 	PaymentResource = "payment-resource"
 	RailProxy       = "rail-proxy"
 	RailStub        = "rail-stub"
+	Reconciler      = "reconciler"
 	LockDB          = "lockdb"
 	PayDB           = "paydb"
 )
@@ -75,7 +76,7 @@ type Stack struct {
 
 // names lists every process that the configuration has, services before databases.
 func (c Config) names() []string {
-	out := []string{LockServer, PaymentResource, RailProxy, RailStub}
+	out := []string{LockServer, PaymentResource, RailProxy, RailStub, Reconciler}
 	for n := range c.Executors {
 		out = append(out, Executor(n+1))
 	}

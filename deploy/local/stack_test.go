@@ -131,7 +131,7 @@ func TestTheWholeSystemBootsAndLeavesNothing(t *testing.T) {
 	var hops interposed
 	c.Interpose = hops.interpose
 	s := boot(t, c)
-	if want := "executor-1→lock-server executor-1→payment-resource executor-1→rail-proxy executor-2→lock-server executor-2→payment-resource executor-2→rail-proxy rail-proxy→rail-stub"; hops.String() != want {
+	if want := "executor-1→lock-server executor-1→payment-resource executor-1→rail-proxy executor-2→lock-server executor-2→payment-resource executor-2→rail-proxy rail-proxy→rail-stub reconciler→lock-server reconciler→payment-resource reconciler→rail-stub"; hops.String() != want {
 		t.Errorf("interposed on %s\nwant %s", hops.String(), want)
 	}
 	if !witnessed {
@@ -148,7 +148,7 @@ func TestTheWholeSystemBootsAndLeavesNothing(t *testing.T) {
 		}
 		pids = append(pids, p.Pid())
 	}
-	if got := len(s.Links()); got != 4+3*c.Executors {
+	if got := len(s.Links()); got != 7+3*c.Executors {
 		t.Errorf("there are %d links", got)
 	}
 	if err := s.Close(t.Context()); err != nil {
@@ -252,7 +252,7 @@ func TestEveryProcessCanBePausedResumedKilledAndRestarted(t *testing.T) {
 			t.Errorf("%s was restarted and does not run", name)
 		}
 	}
-	for _, name := range []string{LockServer, PaymentResource, RailProxy, RailStub, Executor(1)} {
+	for _, name := range []string{LockServer, PaymentResource, RailProxy, RailStub, Reconciler, Executor(1)} {
 		url, err := s.AdminURL(name)
 		if err != nil {
 			t.Fatal(err)
