@@ -46,6 +46,8 @@ const (
 	OpMoney       contract.Op = "money"       // journal: the rail moved money
 	OpPhase       contract.Op = "phase"       // run: a phase began; Msg names it
 	OpInterrupted contract.Op = "interrupted" // run: it was cut short; Msg says by what
+	OpAlive       contract.Op = "alive"       // run: the harness runs; a long gap between two says that it stood still
+	OpFailed      contract.Op = "failed"      // run: the harness itself failed, Msg says how; the run proves nothing
 	OpLog         contract.Op = "log"         // logs: a service logged Event
 )
 
@@ -90,11 +92,13 @@ type Event struct {
 	Res string `json:"res,omitempty"`
 
 	// PayDB, LockDB: one committed transaction.
-	LSN     string   `json:"lsn,omitempty"` // its commit position, as PostgreSQL writes it
-	XID     uint32   `json:"xid,omitempty"`
-	Epoch   int      `json:"epoch,omitempty"` // from 0; a planned restore or failover begins the next
-	Changes []Change `json:"changes,omitempty"`
-	Covers  int64    `json:"covers,omitempty"` // OpWatermark: the T that is covered
+	LSN   string `json:"lsn,omitempty"` // its commit position, as PostgreSQL writes it
+	XID   uint32 `json:"xid,omitempty"`
+	Epoch int    `json:"epoch,omitempty"` // from 0; a planned restore or failover begins the next
+	// Committed is when the transaction was committed, by the database's own clock: microseconds since 1970.
+	Committed int64    `json:"committed,omitempty"`
+	Changes   []Change `json:"changes,omitempty"`
+	Covers    int64    `json:"covers,omitempty"` // OpWatermark: the T that is covered
 
 	// Journal: money moved. Payout is the client reference.
 	Amount   int64  `json:"amount,omitempty"` // minor units

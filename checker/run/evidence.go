@@ -66,6 +66,13 @@ func (e *evidence) phase(name string) {
 	e.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpPhase, Msg: name})
 }
 
+// failed writes down that the harness itself failed, so that whoever judges the files alone knows it, too.
+func (e *evidence) failed(err error) {
+	if err != nil {
+		e.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpFailed, Msg: err.Error()})
+	}
+}
+
 // interpose puts a wiretap on one hop.
 func (e *evidence) interpose(from, to, upstream string) (string, io.Closer, error) {
 	r, err := wiretap.Listen(wiretap.Config{Link: contract.Link{From: contract.Process(from), To: contract.Process(to)}, Upstream: upstream, Sink: e.rec})

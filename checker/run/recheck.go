@@ -12,7 +12,7 @@ import (
 
 // Recheck judges the history in the run's folder dir again, from its files alone. It writes nothing.
 func Recheck(dir string) (*verdict.Run, error) {
-	v, err := judge(dir)
+	v, err := judge(dir, nil)
 	if err != nil {
 		return nil, fmt.Errorf("recheck %s: %w", dir, err)
 	}

@@ -121,10 +121,10 @@ func (r *state) live(ctx context.Context, pg *postgres.Installation) (err error)
 	if err != nil {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), collectTimeout)
 		defer cancel()
+		r.ev.failed(err)
 		return errors.Join(fmt.Errorf("boot the stack: %w", err), r.ev.collect(c))
 	}
-	err = r.work(ctx)
-	return errors.Join(err, r.end(ctx))
+	return r.end(ctx, r.work(ctx))
 }
 
 // work seeds, drives and breaks, heals and drains.
@@ -218,13 +218,15 @@ func (r *state) unlessCut(ctx context.Context, err error) error {
 	return err
 }
 
-// end stops the services, takes the rest of the evidence and removes the stack. It does not hurry for ctx's end.
-func (r *state) end(ctx context.Context) error {
+// end stops the services, takes the rest of the evidence and removes the stack. It does not hurry for ctx's end. err is
+// what went wrong in the harness so far; it goes into the history while that is open.
+func (r *state) end(ctx context.Context, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	r.enter("collect")
 	stop, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	err := r.stack.StopServices(stop)
+	err = errors.Join(err, r.stack.StopServices(stop))
+	r.ev.failed(err)
 	collect, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	err = errors.Join(err, r.ev.collect(collect))
@@ -245,12 +247,9 @@ func (r *state) enter(phase string) {
 // conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read.
 func (r *state) conclude(harness error) (*verdict.Run, error) {
 	r.out.begin("judge")
-	v, err := judge(r.dir)
+	v, err := judge(r.dir, harness)
 	if err != nil {
 		return nil, err
-	}
-	if harness != nil {
-		v.Harness = harness.Error()
 	}
 	if err := v.Write(r.dir); err != nil {
 		return nil, err
@@ -279,8 +278,9 @@ func writeReports(dir string, v *verdict.Run) error {
 	return nil
 }
 
-// judge reads the history in dir and gives the verdict that follows from it and from nothing else.
-func judge(dir string) (*verdict.Run, error) {
+// judge reads the history in dir and gives the verdict that follows from it, and from what went wrong in the harness
+// besides: what came up after the history was closed.
+func judge(dir string, harness error) (*verdict.Run, error) {
 	reader, err := history.Open(filepath.Join(dir, historyDir))
 	if err != nil {
 		return nil, err
@@ -292,10 +292,16 @@ func judge(dir string) (*verdict.Run, error) {
 		return nil, err
 	}
 	j := invariant.NewJudge(rec.Settings)
-	var cut string
+	var cut, failed string
+	if harness != nil {
+		failed = harness.Error()
+	}
 	err = readAll(reader, func(e *history.Event) {
-		if e.W == history.Run && e.Op == history.OpInterrupted {
+		switch {
+		case e.W == history.Run && e.Op == history.OpInterrupted:
 			cut = e.Msg
+		case e.W == history.Run && e.Op == history.OpFailed && failed == "":
+			failed = e.Msg
 		}
 		j.Observe(e)
 	})
@@ -304,7 +310,7 @@ func judge(dir string) (*verdict.Run, error) {
 	}
 	v := &verdict.Run{
 		Schema: verdict.SchemaVersion, ID: h.RunID, Started: h.Started, Expect: rec.Expect, Settings: rec.Settings, Versions: h.Versions,
-		Invariants: j.Conclude(reader.Gaps()), Gaps: j.Gaps(),
+		Harness: failed, Invariants: j.Conclude(reader.Gaps()), Gaps: j.Gaps(),
 	}
 	c := j.Counts()
 	v.Payouts, v.Refusals, v.Operations, v.Events = c.Payouts, c.Refusals, c.Operations, c.Events
@@ -313,20 +319,30 @@ func judge(dir string) (*verdict.Run, error) {
 	return v, nil
 }
 
-// qualify says what the invariants alone do not: that a run was cut short, or that payouts were still open when it
-// ended, of which nobody knows yet how they would have ended. A violation stays one, and a control is judged as it is.
+// qualify says what the invariants alone do not: that nobody knows how the run ended, that payouts were still open then,
+// of which nobody knows yet how they would have ended, or that it was cut short. A violation stays one, and a control is
+// judged as it is.
 func qualify(v *verdict.Run, cut string) {
-	var open int64
-	for s, n := range v.Payouts {
-		if !contract.State(s).Terminal() && contract.State(s) != contract.RailAmbiguous {
-			open += n
-		}
+	if why := v.Gaps[string(history.Run)]; why != "" {
+		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)
 	}
-	if open > 0 && v.Expect == nil && v.Overall != verdict.Violated {
-		v.Overall, v.Exit = verdict.Inconclusive, 2
-		v.Reason = fmt.Sprintf("%d payouts were still open when the drain ended; %s", open, v.Reason)
+	if n := open(v); n > 0 && v.Expect == nil {
+		v.Doubt(fmt.Sprintf("%d payouts were still open when the drain ended", n))
 	}
 	if cut != "" {
 		v.Reason = cut + "; " + v.Reason
 	}
+}
+
+// open counts the payouts that were on their way when the run ended; without all of paydb's log nobody knows.
+func open(v *verdict.Run) (n int64) {
+	if v.Gaps[string(history.PayDB)] != "" {
+		return 0
+	}
+	for s, k := range v.Payouts {
+		if !contract.State(s).Terminal() && contract.State(s) != contract.RailAmbiguous {
+			n += k
+		}
+	}
+	return n
 }

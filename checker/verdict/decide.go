@@ -48,8 +48,8 @@ func lacking(inv Invariant, s Settings) []string {
 	return short
 }
 
-// Conclude fills in what follows from the invariants: Overall, Reason, the expectation's outcome, and Exit. The command
-// exits with 255 instead when Harness is set.
+// Conclude fills in what follows from the invariants and from Harness: Overall, Reason, the expectation's outcome, and
+// Exit.
 func (r *Run) Conclude() {
 	r.Schema = SchemaVersion
 	r.Overall, r.Reason = overall(r.Invariants)
@@ -62,15 +62,27 @@ func (r *Run) Conclude() {
 		r.Exit, r.Reason = r.Expect.exit(r.Invariants)
 	}
 	if r.Harness != "" && r.Exit != ExitViolated {
-		r.Exit, r.Reason = ExitOpen, "the harness itself failed, so the run proves nothing: "+r.Harness
+		r.Exit, r.Reason = ExitHarness, "the harness itself failed, so the run proves nothing: "+r.Harness
 	}
 }
 
-// Exit statuses of a run that came to a verdict. 254 (wrong usage) and 255 (the harness failed) are the command's own.
+// Doubt makes of a verdict that would be better an inconclusive one, because of why. A violation stays one.
+func (r *Run) Doubt(why string) {
+	if r.Expect == nil {
+		r.Overall = Worse(r.Overall, Inconclusive)
+	}
+	if r.Exit == ExitPass || r.Exit == ExitOpen {
+		r.Exit = ExitOpen
+		r.Reason = why + "; " + r.Reason
+	}
+}
+
+// Exit statuses of a run that came to a verdict. 254 (wrong usage) is the command's own.
 const (
 	ExitPass     = 0
 	ExitViolated = 1
-	ExitOpen     = 2 // inconclusive or not exercised
+	ExitOpen     = 2   // inconclusive or not exercised
+	ExitHarness  = 255 // the harness itself failed, and no violation had been found
 )
 
 func exitOf(s Status) int {

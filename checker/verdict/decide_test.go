@@ -117,7 +117,7 @@ func TestARunsVerdictAndExitStatus(t *testing.T) {
 		{name: "one inconclusive", run: Run{Invariants: with(NotExercised, Inconclusive, Pass)}, overall: Inconclusive, exit: 2, reason: "INV-02 inconclusive"},
 		{name: "one not exercised", run: Run{Invariants: with(Pass, NotExercised)}, overall: NotExercised, exit: 2, reason: "INV-02 not exercised: the reason"},
 		{name: "none judged", run: Run{}, overall: NotExercised, exit: 2, reason: "no invariant"},
-		{name: "a failed harness proves nothing", run: Run{Invariants: with(Pass), Harness: "out of disk"}, overall: Inconclusive, exit: 2, reason: "out of disk"},
+		{name: "a failed harness proves nothing", run: Run{Invariants: with(Pass), Harness: "out of disk"}, overall: Inconclusive, exit: 255, reason: "out of disk"},
 		{name: "but what fell has fallen", run: Run{Invariants: with(Violated), Harness: "out of disk"}, overall: Violated, exit: 1},
 		{name: "a control that shows what it should", run: Run{Invariants: with(Violated, Pass, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
 		{name: "a control whose optional one falls too", run: Run{Invariants: with(Violated, Pass, Violated)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
@@ -126,7 +126,7 @@ func TestARunsVerdictAndExitStatus(t *testing.T) {
 		{name: "a control that broke more", run: Run{Invariants: with(Violated, Violated, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 1, surplus: "INV-02", reason: "INV-02 violated, which the expectation INV-01,INV-03? does not name"},
 		{name: "a control whose other fence point refused nothing", run: Run{Invariants: with(Violated, NotExercised, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "INV-02 is not exercised"},
 		{name: "a control that cannot tell about an optional one", run: Run{Invariants: with(Violated, Pass, Inconclusive)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
-		{name: "a control in a failed harness", run: Run{Invariants: with(Violated, Pass, Pass), Harness: "out of disk"}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "out of disk"},
+		{name: "a control in a failed harness", run: Run{Invariants: with(Violated, Pass, Pass), Harness: "out of disk"}, expectText: "INV-01,INV-03?", overall: Violated, exit: 255, met: true, reason: "out of disk"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.run
@@ -145,6 +145,33 @@ func TestARunsVerdictAndExitStatus(t *testing.T) {
 				t.Errorf("the expectation: met %t, missing %v, surplus %v", x.Met, x.Missing, x.Surplus)
 			}
 		})
+	}
+}
+
+func TestADoubtNeverMakesAVerdictBetter(t *testing.T) {
+	control, err := ParseExpectation("INV-01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		run     Run
+		overall Status
+		exit    int
+		says    bool
+	}{
+		"a pass":              {Run{Invariants: with(Pass)}, Inconclusive, 2, true},
+		"not exercised":       {Run{Invariants: with(NotExercised)}, Inconclusive, 2, true},
+		"a violation":         {Run{Invariants: with(Violated)}, Violated, 1, false},
+		"a failed harness":    {Run{Invariants: with(Pass), Harness: "out of disk"}, Inconclusive, 255, false},
+		"a control that bit":  {Run{Invariants: with(Violated), Expect: &control}, Violated, 2, true},
+		"a control that bled": {Run{Invariants: with(Violated, Violated), Expect: &control}, Violated, 1, false},
+	} {
+		r := c.run
+		r.Conclude()
+		r.Doubt("it was dark")
+		if r.Overall != c.overall || r.Exit != c.exit || strings.Contains(r.Reason, "it was dark") != c.says {
+			t.Errorf("%s: %s, exit %d, because %q; want %s, %d", name, r.Overall, r.Exit, r.Reason, c.overall, c.exit)
+		}
 	}
 }
 

@@ -206,6 +206,34 @@ func awaitNobody(t *testing.T, dir string) {
 	}
 }
 
+// killWarden ends the run's warden, its harness's only child.
+func (r *running) killWarden() {
+	r.t.Helper()
+	pid := r.cmd.Process.Pid
+	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var children []string
+	for _, f := range threads {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		children = append(children, strings.Fields(string(b))...)
+	}
+	if len(children) != 1 {
+		r.t.Fatalf("the harness has the children %v, not one", children)
+	}
+	warden, err := strconv.Atoi(children[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := syscall.Kill(warden, syscall.SIGKILL); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 func signalTo(t *testing.T, r *running, s syscall.Signal) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(s); err != nil {

@@ -30,6 +30,7 @@ type verifyFlags struct {
 	rate                       float64
 	payouts                    int
 	seed                       uint64
+	rail                       railFlags
 	expect                     string
 	control, planOnly          bool
 	planFile                   string
@@ -60,6 +61,7 @@ func verifyCommand() *cobra.Command {
 	fs.IntVar(&f.accounts, "accounts", run.DefaultAccounts, "accounts that payouts are drawn from")
 	fs.Float64Var(&f.rate, "rate", run.DefaultRate, "payouts per second offered")
 	fs.IntVar(&f.payouts, "payouts", 0, "offer at most this many payouts (0: no limit)")
+	f.rail.register(fs)
 	fs.DurationVar(&f.prepare, "prepare", run.Prepare, "work of an executor between its last check and its write")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of load and faults (default: drawn, and printed)")
 	fs.StringVar(&f.planFile, "plan", "", "replay the plan in this file; flags given beside it override its load")
@@ -91,11 +93,17 @@ func verify(c *cobra.Command, f verifyFlags) error {
 	}
 	ctx, stop := interruptible(c.Context())
 	defer stop()
-	v, err := run.Verify(ctx, cfg)
-	if err != nil {
+	return outcome(run.Verify(ctx, cfg))
+}
+
+// outcome is the exit status of a run. A violation that was found stays one, whatever failed besides.
+func outcome(v *verdict.Run, err error) error {
+	switch {
+	case err != nil && v != nil && v.Exit == verdict.ExitViolated:
+		return &exitError{verdict.ExitViolated, err}
+	case err != nil:
 		return &exitError{exitHarness, err}
-	}
-	if v.Exit != 0 {
+	case v.Exit != verdict.ExitPass:
 		return &exitError{status: v.Exit}
 	}
 	return nil
@@ -140,10 +148,17 @@ func (f verifyFlags) plan(fs *pflag.FlagSet) (plan.Plan, error) {
 	if !fs.Changed("seed") {
 		f.seed = uint64(rand.Uint32()) // short enough to type again
 	}
-	return plan.Generate(plan.Plan{
+	rail := f.rail.in(f.fencing, fs)
+	p, err := plan.Generate(plan.Plan{
 		Workload: f.workload, Backend: f.backend, Nemesis: f.nemesis, Seed: f.seed, Executors: f.executors, Accounts: f.accounts,
 		Rate: f.rate, Payouts: f.payouts, Drive: plan.Duration(f.duration), Prepare: plan.Duration(f.prepare),
+		Declines: rail.declines, LostReplies: rail.lostReplies, LookupLag: plan.Duration(rail.lookupLag),
 	})
+	if err != nil || f.nemesis != string(plan.Pause) || f.fencing != run.FencingOn {
+		return p, err
+	}
+	p = plan.WithServicePauses(p)
+	return p, p.Validate()
 }
 
 func (f verifyFlags) override(p *plan.Plan, fs *pflag.FlagSet) {
@@ -152,7 +167,8 @@ func (f verifyFlags) override(p *plan.Plan, fs *pflag.FlagSet) {
 		"seed": func() { p.Seed = f.seed }, "executors": func() { p.Executors = f.executors },
 		"accounts": func() { p.Accounts = f.accounts }, "rate": func() { p.Rate = f.rate },
 		"payouts": func() { p.Payouts = f.payouts }, "duration": func() { p.Drive = plan.Duration(f.duration) },
-		"prepare": func() { p.Prepare = plan.Duration(f.prepare) },
+		"prepare": func() { p.Prepare = plan.Duration(f.prepare) }, "declines": func() { p.Declines = f.rail.declines },
+		"lost-replies": func() { p.LostReplies = f.rail.lostReplies }, "lookup-lag": func() { p.LookupLag = plan.Duration(f.rail.lookupLag) },
 	} {
 		if fs.Changed(name) {
 			set()
@@ -175,6 +191,9 @@ func (f verifyFlags) config(p plan.Plan) (run.Config, error) {
 	case f.control:
 		if cfg.Expect = f.fencing.Control(); cfg.Expect == nil {
 			return cfg, usage("--control needs a fence point that is off: --fencing payment-off, rail-off or off")
+		}
+		if err := controllable(p); err != nil {
+			return cfg, err
 		}
 	case f.expect != "":
 		e, err := verdict.ParseExpectation(f.expect)
@@ -203,6 +222,7 @@ func (f verifyFlags) again(p plan.Plan) string {
 	add("rate", fmt.Sprint(p.Rate), fmt.Sprint(run.DefaultRate))
 	add("payouts", fmt.Sprint(p.Payouts), "0")
 	add("prepare", p.Prepare.String(), run.Prepare.String())
+	f.rail.again(p, f.fencing, add)
 	if f.control {
 		b = append(b, "--control")
 	}
