@@ -110,8 +110,10 @@ func Parse[C any](environ []string) (C, error) {
 	errs := unknown(vars)
 	if err := env.ParseWithOptions(&c, env.Options{Environment: vars}); err != nil {
 		errs = append(errs, named(reflect.TypeFor[C](), err)...)
-	} else {
-		errs = append(errs, validate(reflect.ValueOf(c))...)
+	} else if wrong := validate(reflect.ValueOf(c)); len(wrong) > 0 {
+		errs = append(errs, wrong...)
+	} else if h, ok := any(c).(holder); ok {
+		errs = append(errs, h.covered()...)
 	}
 	return c, errors.Join(errs...)
 }
@@ -178,6 +180,32 @@ func cmpOr(s, empty string) string {
 	return s
 }
 
+// holder is the configuration of a process that works under leases.
+type holder interface{ covered() []error }
+
+func (c Executor) covered() []error {
+	return covered("EXECUTOR_STEPTIMEOUT and EXECUTOR_PREPARE", c.StepTimeout+c.Prepare, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
+}
+
+func (c Reconciler) covered() []error {
+	return covered("RECONCILER_STEPTIMEOUT", c.StepTimeout, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
+}
+
+// covered asks whether a fresh lease covers a step at all: a holder that may begin nothing would only take turns at the
+// lock.
+func covered(names string, step time.Duration, margin float64, session, grant time.Duration) (errs []error) {
+	for _, lease := range []struct {
+		name string
+		ttl  time.Duration
+	}{{"LOCK_SESSION_TTL", session}, {"LOCK_DEFAULT_TTL", grant}} {
+		if usable := time.Duration(float64(lease.ttl) * (1 - margin)); usable <= step {
+			errs = append(errs, fmt.Errorf("%s: a step of %s could never begin, because %s=%s less LOCK_CLIENT_SAFETYMARGIN leaves %s",
+				names, step, lease.name, lease.ttl, usable))
+		}
+	}
+	return errs
+}
+
 // validate checks every field by what its name says it is.
 func validate(v reflect.Value) (errs []error) {
 	for i := range v.NumField() {
@@ -228,6 +256,8 @@ func validateString(name, s string) error {
 		if u, err := url.Parse(s); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 			return errors.New("no PostgreSQL URL; give postgres://user@host:port/database") // the value may hold a password
 		}
+	case name == "RAIL_PROXY_STUBURL" && strings.HasPrefix(s, "https:"):
+		return errors.New("the rail is called over plain HTTP; give http://host:port") // a deadline on every write needs the bare connection
 	case strings.HasSuffix(name, "URL"):
 		if u, err := url.Parse(s); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return fmt.Errorf("%q is no URL; give http://host:port", s)

@@ -40,3 +40,23 @@ func TestTheReconcilersDefaultsAreThoseOfTheContractAndItsNameIsBounded(t *testi
 		}
 	}
 }
+
+func TestAStepThatNoLeaseCoversStopsTheProcess(t *testing.T) {
+	if _, err := Parse[Executor]([]string{"EXECUTOR_OWNERID=executor-1"}); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	for _, v := range []string{"LOCK_SESSION_TTL=14s", "LOCK_DEFAULT_TTL=14s", "EXECUTOR_PREPARE=501ms", "EXECUTOR_STEPTIMEOUT=10500ms", "LOCK_CLIENT_SAFETYMARGIN=0.4"} {
+		if _, err := Parse[Executor]([]string{"EXECUTOR_OWNERID=executor-1", v}); err == nil || !strings.Contains(err.Error(), "EXECUTOR_STEPTIMEOUT") {
+			t.Errorf("%s: %v", v, err)
+		}
+	}
+	if _, err := Parse[Reconciler]([]string{"RECONCILER_STEPTIMEOUT=11s"}); err == nil || !strings.Contains(err.Error(), "RECONCILER_STEPTIMEOUT") {
+		t.Errorf("a reconciler with long steps: %v", err)
+	}
+}
+
+func TestTheRailIsNotCalledOverTLS(t *testing.T) {
+	if _, err := Parse[RailProxy]([]string{"RAIL_PROXY_STUBURL=https://127.0.0.1:8084"}); err == nil || !strings.Contains(err.Error(), "RAIL_PROXY_STUBURL") {
+		t.Errorf("https: %v", err)
+	}
+}

@@ -19,7 +19,7 @@ func main() { os.Exit(service.Main("payout-executor", build, nil)) }
 
 func build(_ context.Context, c config.Executor, log *slog.Logger, reg *prometheus.Registry) (*service.Service, error) {
 	locks, err := lockclient.New(lockclient.Options{BaseURL: c.LockServerURL, OwnerID: c.OwnerID, SessionTTL: c.SessionTTL,
-		Margin: c.SafetyMargin, Log: log, Registerer: reg})
+		Margin: c.SafetyMargin, LongestStep: c.Prepare + c.StepTimeout, Log: log, Registerer: reg})
 	if err != nil {
 		return nil, err
 	}

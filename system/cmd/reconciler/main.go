@@ -19,7 +19,7 @@ func main() { os.Exit(service.Main("reconciler", build, nil)) }
 
 func build(_ context.Context, c config.Reconciler, log *slog.Logger, reg *prometheus.Registry) (*service.Service, error) {
 	locks, err := lockclient.New(lockclient.Options{BaseURL: c.LockServerURL, OwnerID: c.OwnerID, SessionTTL: c.SessionTTL,
-		Margin: c.SafetyMargin, Log: log, Registerer: reg})
+		Margin: c.SafetyMargin, LongestStep: c.StepTimeout, Log: log, Registerer: reg})
 	if err != nil {
 		return nil, err
 	}

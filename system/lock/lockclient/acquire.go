@@ -32,6 +32,8 @@ func (c *Client) acquire(ctx context.Context, key string, ttl, wait time.Duratio
 		return nil, fmt.Errorf("a lock key has 1 to %d bytes, not %d", lock.MaxKeyBytes, len(key))
 	case ttl < lock.MinTTL || ttl > lock.MaxTTL || ttl%time.Millisecond != 0:
 		return nil, fmt.Errorf("a lease of %s is not from %s to %s in whole milliseconds", ttl, lock.MinTTL, lock.MaxTTL)
+	case c.usable(ttl) <= c.longestStep:
+		return nil, fmt.Errorf("a lease of %s counts for %s, which does not cover a step of %s", ttl, c.usable(ttl), c.longestStep)
 	case wait < 0 || wait > lock.MaxWait:
 		return nil, fmt.Errorf("a wait of %s is not from 0 to %s", wait, lock.MaxWait)
 	}

@@ -29,8 +29,11 @@ type Options struct {
 	OwnerID    string        // 1 to 64 bytes
 	SessionTTL time.Duration // 1 s to 60 s
 	Margin     float64       // share of a lease that is not used, 0 to 0.9
-	Log        *slog.Logger
-	Registerer prometheus.Registerer
+	// LongestStep is the most that the caller will pass to CheckStillHeld, 0 where it asks for nothing: renewals come
+	// so often that a lease which is renewed in time covers it.
+	LongestStep time.Duration
+	Log         *slog.Logger
+	Registerer  prometheus.Registerer
 }
 
 // Errors of a Lease, and of a Client that was closed.
@@ -61,8 +64,10 @@ type Client struct {
 	ownerID string
 	ttl     time.Duration
 	margin  float64
-	log     *slog.Logger
-	metrics *metrics
+	// longestStep is what every lease must be able to cover.
+	longestStep time.Duration
+	log         *slog.Logger
+	metrics     *metrics
 
 	turns   *turns.Turns  // one acquire per key at a time
 	opening chan struct{} // holds one token while nobody opens a session
@@ -86,12 +91,15 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("make a lock client: session TTL %s is not from %s to %s", o.SessionTTL, lock.MinTTL, lock.MaxTTL)
 	case !(o.Margin >= 0 && o.Margin <= 0.9):
 		return nil, fmt.Errorf("make a lock client: safety margin %v is not from 0 to 0.9", o.Margin)
+	case o.LongestStep < 0 || o.LongestStep >= usable(o.SessionTTL, o.Margin):
+		return nil, fmt.Errorf("make a lock client: a session of %s counts for %s with safety margin %v, which does not cover a step of %s: make the session longer or the step's timeout shorter",
+			o.SessionTTL, usable(o.SessionTTL, o.Margin), o.Margin, o.LongestStep)
 	}
 	return newClient(o, wire.NewClient(o.BaseURL, idlePerHost)), nil
 }
 
 func newClient(o Options, calls caller) *Client {
-	c := &Client{calls: calls, ownerID: o.OwnerID, ttl: o.SessionTTL, margin: o.Margin, log: o.Log, metrics: newMetrics(o.Registerer),
+	c := &Client{calls: calls, ownerID: o.OwnerID, ttl: o.SessionTTL, margin: o.Margin, longestStep: o.LongestStep, log: o.Log, metrics: newMetrics(o.Registerer),
 		turns: turns.New(), opening: make(chan struct{}, 1), closing: make(chan struct{})}
 	c.opening <- struct{}{}
 	c.work, c.giveUp = context.WithCancel(context.Background())
@@ -141,6 +149,14 @@ func (c *Client) start(f func()) bool {
 }
 
 // usable is how long a lease of ttl counts as held, from the send of the request that won or renewed it.
-func (c *Client) usable(ttl time.Duration) time.Duration {
-	return time.Duration(float64(ttl) * (1 - c.margin))
+func (c *Client) usable(ttl time.Duration) time.Duration { return usable(ttl, c.margin) }
+
+func usable(ttl time.Duration, margin float64) time.Duration {
+	return time.Duration(float64(ttl) * (1 - margin))
+}
+
+// rhythm is the pause between two renewals of a lease of ttl: a quarter of it, or so little that what is left before
+// the next one still covers the longest step, with as much again for the way there and back.
+func (c *Client) rhythm(ttl time.Duration) time.Duration {
+	return min(ttl/4, max((c.usable(ttl)-c.longestStep)/2, ttl/64))
 }

@@ -69,10 +69,10 @@ type overError struct{ error }
 
 func (e overError) Unwrap() error { return e.error }
 
-// keep sends a request every quarter of ttl, sooner after one that failed, and extends the right by each that succeeded,
-// until stop is closed or the right is over. A request that is on its way is never called back.
-func (h *hold) keep(work context.Context, stop <-chan struct{}, ttl time.Duration, send func(context.Context) error) {
-	pause := ttl / 4
+// keep sends a request every rhythm, sooner after one that failed, and extends the right, which is for ttl, by each that
+// succeeded, until stop is closed or the right is over. A request that is on its way is never called back.
+func (h *hold) keep(work context.Context, stop <-chan struct{}, ttl, rhythm time.Duration, send func(context.Context) error) {
+	pause := rhythm
 	for {
 		left, err := h.left(time.Now())
 		if err != nil {
@@ -89,30 +89,42 @@ func (h *hold) keep(work context.Context, stop <-chan struct{}, ttl time.Duratio
 		if err != nil {
 			return
 		}
-		if pause = h.once(work, ttl, left, send); pause == 0 {
+		pause = rhythm
+		switch h.once(work, min(ttl/4, left), send) {
+		case over:
 			return
+		case failed:
+			pause = min(rhythm, ttl/16)
 		}
 	}
 }
 
-// once sends one request and returns the pause before the next, 0 for no next.
-func (h *hold) once(work context.Context, ttl, left time.Duration, send func(context.Context) error) time.Duration {
-	ctx, cancel := context.WithTimeout(work, min(ttl/4, left))
+// attempt is what became of one request that would extend a right.
+type attempt int
+
+const (
+	extended attempt = iota
+	failed           // nobody knows; the right is what it was
+	over             // for good
+)
+
+// once sends one request, which may take limit.
+func (h *hold) once(work context.Context, limit time.Duration, send func(context.Context) error) attempt {
+	ctx, cancel := context.WithTimeout(work, limit)
 	defer cancel()
 	sent := time.Now()
 	err := send(ctx)
-	var over overError
+	var fact overError
 	switch {
+	case err == nil && h.extend(sent, time.Now()) == nil:
+		return extended
 	case err == nil:
-		if h.extend(sent, time.Now()) != nil {
-			return 0
-		}
-		return ttl / 4
-	case errors.As(err, &over):
-		h.end(fmt.Errorf("%w: %w", ErrLost, over.error), true)
-		return 0
+		return over
+	case errors.As(err, &fact):
+		h.end(fmt.Errorf("%w: %w", ErrLost, fact.error), true)
+		return over
 	}
-	return ttl / 16
+	return failed
 }
 
 // jitter spreads d by a tenth, so that the renewals of many leases do not march in step.

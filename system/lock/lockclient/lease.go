@@ -87,7 +87,7 @@ func (c *Client) keepLease(l *Lease) {
 	defer l.s.leave(l)
 	c.metrics.held.Inc()
 	defer c.metrics.held.Dec()
-	l.hold.keep(c.work, l.quit, l.ttl, func(ctx context.Context) error { return c.renew(ctx, l) })
+	l.hold.keep(c.work, l.quit, l.ttl, c.rhythm(l.ttl), func(ctx context.Context) error { return c.renew(ctx, l) })
 	if _, why := l.hold.left(time.Now()); errors.Is(why, ErrLost) {
 		c.log.Warn("lease over before it was released", "event", "lease_expired", "key", l.key, "ownerId", c.ownerID,
 			"fencingToken", l.token, "reason", why.Error())

@@ -75,7 +75,7 @@ func (c *Client) open(ctx context.Context) (*session, error) {
 // keepSession is the heartbeat of s. When s is lost it takes the leases along; the next Acquire opens another session.
 func (c *Client) keepSession(s *session) {
 	defer close(s.done)
-	s.hold.keep(c.work, s.quit, c.ttl, func(ctx context.Context) error {
+	s.hold.keep(c.work, s.quit, c.ttl, c.rhythm(c.ttl), func(ctx context.Context) error {
 		err := c.calls.Do(ctx, wire.Call{Method: "POST", Path: sessionPath(s.id) + "/heartbeat"}, nil)
 		if sessionDead(err) {
 			return overError{err}
