@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"fmt"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -22,8 +23,9 @@ type book struct {
 	ended callEnd  // of the event in hand, when it answers that call
 	kept  keptOnce // its copy, made once
 
-	covers map[history.Witness]int64 // the latest watermarks
-	lost   map[history.Witness]bool  // which witnesses lost their place
+	covers map[history.Witness]int64  // the latest watermarks
+	lost   map[history.Witness]bool   // which witnesses lost their place
+	holes  map[history.Witness]string // what shows that a witness's evidence lacks something in the middle
 
 	states     map[contract.State]int64
 	refusals   map[string]int64 // FENCED_OUT by resource type
@@ -90,7 +92,7 @@ func (a *accepted) raise(token int64, e *history.Event) {
 func newBook() *book {
 	return &book{
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
-		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{},
+		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
 		states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
 	}
 }
@@ -152,6 +154,14 @@ func (b *book) key(name string) *lockKey {
 		b.keys[name] = k
 	}
 	return k
+}
+
+// hole notes that w's evidence lacks something, whatever its trailer says; the first sign counts.
+func (b *book) hole(w history.Witness, format string, args ...any) {
+	b.lost[w] = true
+	if b.holes[w] == "" {
+		b.holes[w] = fmt.Sprintf(format, args...)
+	}
 }
 
 // keyPrefix and an account's id make the lock key of the account.

@@ -100,6 +100,9 @@ func (b *book) enterCall(e *history.Event) {
 	case history.Answered:
 		b.call = b.calls[e.Call]
 		b.ended = readEnd(e)
+		if b.call == nil && e.Type == contract.OK {
+			b.hole(history.Wiretap, "call %d was answered, but nothing shows that it was forwarded", e.Call)
+		}
 	}
 }
 

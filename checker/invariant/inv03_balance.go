@@ -21,7 +21,6 @@ type balance struct {
 	last  map[*account]*history.Event
 	moved map[string]transfers
 	ends  map[*payout]*history.Event // the commit of a payout's last state, as evidence
-	blind bool                       // the log has a hole: sums prove nothing any more
 }
 
 // transfers is what the rail moved for one payout: the first, and the first of its exact amount.
@@ -43,9 +42,7 @@ func (f *balance) RestsOn() []history.Witness {
 func (f *balance) Observe(e *history.Event) {
 	f.explain(e)
 	switch {
-	case e.W == history.PayDB && e.Op == history.OpLostPlace:
-		f.blind = true
-	case e.W == history.PayDB && e.Op == history.OpCommit && !f.blind:
+	case e.W == history.PayDB && e.Op == history.OpCommit && !f.book.lost[history.PayDB]: // behind a hole sums prove nothing
 		f.commit(&f.book.txn, e)
 	case e.W == history.Journal && e.Op == history.OpMoney:
 		m := f.moved[e.Payout]

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"sync"
 
@@ -102,6 +103,9 @@ func (j *Judge) deliver(e *history.Event) {
 		f.Observe(e)
 	}
 	j.book.leave(e)
+	if why := j.book.holes[e.W]; why != "" {
+		j.gap(e.W, why)
+	}
 }
 
 // Found is how many violations have been found so far. Violations are never taken back.
@@ -147,6 +151,9 @@ func (j *Judge) Conclude(gaps map[history.Witness]string) []verdict.Invariant {
 	j.release(true)
 	for w, why := range gaps {
 		j.gap(w, why)
+	}
+	if _, gap := j.gaps[history.Wiretap]; !gap && len(j.book.calls) > 0 {
+		j.gap(history.Wiretap, fmt.Sprintf("%d calls were forwarded and have no end", len(j.book.calls)))
 	}
 	whole := func(w history.Witness) bool { _, gap := j.gaps[w]; return !gap }
 	for _, c := range j.book.calls {

@@ -108,15 +108,19 @@ func (b *book) readTxn(e *history.Event) {
 	t.classify()
 }
 
+// readAccount takes a row that was deleted for one that holds nothing and shuts out nobody.
 func (b *book) readAccount(c *history.Change) {
-	if c.New == nil {
-		return // accounts are never deleted
+	a := b.account(rowID(c, "account_id"))
+	ch := accountChange{account: a, insert: c.Kind == history.Insert && !a.known, after: number(c.New["balance_minor"]), fence1: number(c.New["fence"])}
+	if a.known && c.Old != nil {
+		b.follows("account", a.id, "balance_minor", c.Old, a.balance)
+		b.follows("account", a.id, "fence", c.Old, a.fence)
 	}
-	a := b.account(c.New["account_id"])
-	ch := accountChange{account: a, insert: c.Kind == history.Insert, after: number(c.New["balance_minor"]), fence1: number(c.New["fence"])}
 	switch {
 	case ch.insert:
 		a.opening, ch.before = ch.after, ch.after
+	case a.known && c.Old != nil && b.lost[history.PayDB]:
+		ch.before, ch.fence0 = number(c.Old["balance_minor"]), number(c.Old["fence"])
 	case a.known:
 		ch.before, ch.fence0 = a.balance, a.fence
 	case c.Old != nil: // it was there before the witness came: what it held then counts as its opening balance
@@ -130,13 +134,14 @@ func (b *book) readAccount(c *history.Change) {
 	b.txn.accounts = append(b.txn.accounts, ch)
 }
 
+// readMark takes a row that was deleted for a mark that refuses nobody.
 func (b *book) readMark(c *history.Change) {
-	if c.New == nil {
-		return
-	}
-	a := b.account(c.New["account_id"])
+	a := b.account(rowID(c, "account_id"))
 	ch := markChange{account: a, known: a.mark > 0, before: a.mark, after: number(c.New["highest_token"])}
-	if !ch.known && c.Old != nil {
+	if ch.known && c.Old != nil {
+		b.follows("rail_high_water", a.id, "highest_token", c.Old, a.mark)
+	}
+	if c.Old != nil && (!ch.known || b.lost[history.PayDB]) {
 		ch.known, ch.before = true, number(c.Old["highest_token"])
 	}
 	a.mark = ch.after
@@ -160,12 +165,31 @@ func (b *book) readPayout(c *history.Change) {
 		claimedBy: c.New["claimed_by"],
 	}
 	if c.Old != nil {
+		if p.state != "" && c.Old["state"] != string(p.state) {
+			b.hole(history.PayDB, "payout %s was last seen %s and then changed from %s: commits between are missing", p.id, p.state, c.Old["state"])
+		}
 		ch.attempts = number(c.New["attempt_count"]) - number(c.Old["attempt_count"])
 		ch.from, ch.token0 = contract.State(c.Old["state"]), number(c.Old["claim_token"])
 	}
 	b.countState(p.state, ch.to)
 	p.state, p.token = ch.to, ch.token1
 	b.txn.payouts = append(b.txn.payouts, ch)
+}
+
+// rowID is a column of the row that c is about, whatever became of it.
+func rowID(c *history.Change, column string) string {
+	if c.New == nil {
+		return c.Old[column]
+	}
+	return c.New[column]
+}
+
+// follows sees that a row changed from what it was last seen to hold. The log has every commit, with whole old rows, so
+// anything else means that commits are missing from it.
+func (b *book) follows(table, id, column string, old map[string]string, seen int64) {
+	if was := number(old[column]); was != seen {
+		b.hole(history.PayDB, "%s %s had %s %d and then changed from %d: commits between are missing", table, id, column, seen, was)
+	}
 }
 
 func (b *book) readLeg(c *history.Change) {
