@@ -2,6 +2,7 @@ package lockserver_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,6 +123,8 @@ func TestRequestsThatTheContractDoesNotKnowAreRefusedAndWriteNothing(t *testing.
 	add("GET", "/v1/locks/%00", "", "key")
 	add("GET", "/v1/locks/%ff", "", "key")
 	add("POST", "/v1/locks/k/revoke", `{"operator":"olga","reason":"short"}`, "reason")
+	add("POST", "/v1/locks/k/revoke", `{"operator":"olga","reason":"         "}`, "reason")
+	add("POST", "/v1/locks/k/revoke", `{"operator":" ","reason":"long enough"}`, "operator")
 	add("POST", "/v1/locks/k/revoke", `{"operator":"olga"}`, "reason")
 	add("POST", "/v1/locks/k/revoke", `{"operator":"","reason":"long enough"}`, "operator")
 	add("POST", "/v1/locks/k/revoke", `{"reason":"long enough"}`, "operator")
@@ -157,6 +160,13 @@ func TestKeysAreWhatThePathSaysDecoded(t *testing.T) {
 func TestHugeTokensPassEveryPathUnchanged(t *testing.T) {
 	v := serve(t, lockdb(t, server), 100) // its tokens end here
 	s := v.session("a", 15000)
+	next := func(token string, by int64) string {
+		n, err := strconv.ParseInt(token, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strconv.FormatInt(n+by, 10)
+	}
 	for _, last := range []int64{1<<53 - 2, 1<<53 - 1, 1 << 53, 1<<63 - 4} {
 		query[int64](v, "SELECT setval('fencing_token_seq', $1)", last)
 		token := v.acquire("k", "a", s, 30000, 0).want(200).field("fencingToken")
@@ -166,7 +176,10 @@ func TestHugeTokensPassEveryPathUnchanged(t *testing.T) {
 		v.do("GET", "/v1/locks/k", "").want(200, `"fencingToken":`+token+",")
 		v.do("POST", "/v1/locks/k/renew", `{"sessionId":"`+s+`"}`, "X-Owner-Id: a", "X-Fencing-Token: "+token).want(200, `"fencingToken":`+token+",")
 		v.release("k", "a", s, "1").want(409, `"storedToken":`+token+"}")
-		v.release("k", "a", s, token).want(204)
+		v.do("POST", "/v1/locks/k/revoke", `{"operator":"olga","reason":"stuck for long","expectedToken":`+next(token, -1)+`}`).
+			want(409, `"presentedToken":`+next(token, -1)+",", `"highestToken":`+token+",")
+		v.do("POST", "/v1/locks/k/revoke", `{"operator":"olga","reason":"stuck for long","expectedToken":`+token+`}`).
+			want(200, `"revokedToken":`+token+",", `"newTokenFloor":`+next(token, 1)+",")
 	}
 }
 

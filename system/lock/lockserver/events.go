@@ -1,6 +1,8 @@
 package lockserver
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -33,6 +35,17 @@ func (e events) lockRevoked(key, operator, reason string, r lock.Revocation) {
 
 func (e events) sessionLost(x lock.Session) {
 	e.log.Warn("session lost", "event", "session_lost", "sessionId", x.ID, "ownerId", x.OwnerID, "expiresAt", x.ExpiresAt.UTC())
+}
+
+// reaped tells when the reaper begins to fail and when it works again, and not at every tick between.
+func (e events) reaped(err error, failing bool) (failsNow bool) {
+	switch {
+	case err != nil && !failing && !errors.Is(err, context.Canceled):
+		e.log.Error("what has expired cannot be ended: dead sessions keep their grants until these expire", "event", "reap_failed", "error", err.Error())
+	case err == nil && failing:
+		e.log.Info("what has expired is ended again", "event", "reap_resumed")
+	}
+	return err != nil
 }
 
 func (e events) failed(r *http.Request, answer *wire.Error, err error) {

@@ -126,8 +126,11 @@ func (v *service) Write(p []byte) (int, error) {
 	return v.logs.Write(p)
 }
 
-// logged tells whether one line of the log holds all of parts.
-func (v *service) logged(parts ...string) bool {
+// logged tells whether a line of the log holds all of parts.
+func (v *service) logged(parts ...string) bool { return v.count(parts...) > 0 }
+
+// count is how many lines of the log hold all of parts.
+func (v *service) count(parts ...string) (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for line := range strings.Lines(v.logs.String()) {
@@ -136,10 +139,10 @@ func (v *service) logged(parts ...string) bool {
 			all = all && strings.Contains(line, p)
 		}
 		if all {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // reply is an answer of the service.
@@ -232,6 +235,35 @@ func query[T any](v *service, sql string, args ...any) (x T) {
 		v.t.Fatalf("%s: %v", sql, err)
 	}
 	return x
+}
+
+func execute(v *service, sql string) {
+	v.t.Helper()
+	c, err := pgx.Connect(v.t.Context(), v.database)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if _, err := c.Exec(v.t.Context(), sql); err != nil {
+		v.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// lockRow keeps the key's row locked until the transaction ends.
+func (v *service) lockRow(key string) (pgx.Tx, func()) {
+	v.t.Helper()
+	c, err := pgx.Connect(v.t.Context(), v.database)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	tx, err := c.Begin(v.t.Context())
+	if err == nil {
+		_, err = tx.Exec(v.t.Context(), "SELECT FROM lock_entry WHERE lock_key = $1 FOR UPDATE", key)
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return tx, func() { _ = c.Close(context.Background()) }
 }
 
 // eventually polls a condition until it holds.

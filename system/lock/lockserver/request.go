@@ -1,6 +1,7 @@
 package lockserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -39,6 +40,16 @@ func (s *Server) serve(handle func(http.ResponseWriter, *http.Request) error) ht
 	}
 }
 
+// finish serves a request that is carried out to its end although its client goes away: what was sent cannot be called
+// back, and what it has done is told in the log.
+func (s *Server) finish(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return s.serve(func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), backendLimit)
+		defer cancel()
+		return handle(w, r.WithContext(ctx))
+	})
+}
+
 // lockKey reads the key in the path, percent-decoded: 1 to 512 bytes of UTF-8 without control characters.
 func lockKey(r *http.Request) (string, error) {
 	key, err := url.PathUnescape(chi.URLParam(r, "key"))
@@ -69,12 +80,12 @@ func text(what, s string, least, most int) error {
 	return nil
 }
 
-// required checks a text field of the body.
+// required checks a text field of the body. Blanks around it say nothing and do not count.
 func required(name string, s *string, least, most int) (string, error) {
 	if s == nil {
 		return "", wire.NewError(wire.InvalidRequest, "field %q is missing", name)
 	}
-	return *s, text("field "+name, *s, least, most)
+	return *s, first(text("field "+name, strings.TrimSpace(*s), least, most), text("field "+name, *s, least, most))
 }
 
 // sessionID checks the body's session id. Ids are UUIDs in their canonical form.

@@ -51,14 +51,14 @@ func New(o Options) *Server {
 func (s *Server) Handler() http.Handler {
 	r := chi.NewRouter()
 	r.Use(matchEscaped)
-	r.Post("/v1/sessions", s.serve(s.openSession))
-	r.Post("/v1/sessions/{id}/heartbeat", s.serve(s.heartbeat))
-	r.Delete("/v1/sessions/{id}", s.serve(s.closeSession))
+	r.Post("/v1/sessions", s.finish(s.openSession))
+	r.Post("/v1/sessions/{id}/heartbeat", s.finish(s.heartbeat))
+	r.Delete("/v1/sessions/{id}", s.finish(s.closeSession))
 	r.Post("/v1/locks/{key}/acquire", s.serve(s.acquire))
-	r.Post("/v1/locks/{key}/renew", s.serve(s.renew))
-	r.Delete("/v1/locks/{key}", s.serve(s.release))
+	r.Post("/v1/locks/{key}/renew", s.finish(s.renew))
+	r.Delete("/v1/locks/{key}", s.finish(s.release))
 	r.Get("/v1/locks/{key}", s.serve(s.inspect))
-	r.Post("/v1/locks/{key}/revoke", s.serve(s.revoke))
+	r.Post("/v1/locks/{key}/revoke", s.finish(s.revoke))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Fail(w, wire.NewError(wire.NotFound, "%s %s is no part of the lock API", r.Method, r.URL.EscapedPath()))
 	})
@@ -89,12 +89,13 @@ func (s *Server) Run(ctx context.Context) error {
 	reap, count := time.NewTicker(reapInterval), time.NewTicker(countInterval)
 	defer reap.Stop()
 	defer count.Stop()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-reap.C:
-			s.reap(ctx)
+			failing = s.events.reaped(s.reap(ctx), failing)
 		case <-count.C:
 			if n, err := s.store.Held(ctx); err == nil {
 				s.metrics.held.Set(float64(n))
@@ -103,9 +104,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// reap ends what has expired. A backend that does not answer is the requests' business to report; here the next tick
-// tries again.
-func (s *Server) reap(ctx context.Context) {
+// reap ends what has expired. After an error the next tick tries again.
+func (s *Server) reap(ctx context.Context) error {
 	for range reapPasses {
 		r, err := s.store.Reap(ctx)
 		for _, x := range r.Sessions {
@@ -116,9 +116,10 @@ func (s *Server) reap(ctx context.Context) {
 			s.lapsed(g)
 		}
 		if err != nil || !r.More {
-			return
+			return err
 		}
 	}
+	return nil
 }
 
 func (s *Server) lapsed(g lock.Grant) {
