@@ -138,6 +138,9 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 	if !wait(ctx, time.Until(begin.Add(time.Duration(s.At)))) {
 		return nil
 	}
+	if s.Fault.OnMessage() {
+		return e.single(ctx, s)
+	}
 	target, trig, ok := e.target(ctx, s)
 	if !ok {
 		return nil

@@ -9,7 +9,10 @@ import (
 )
 
 // target shows the stack to the nemesis as what the nemesis needs of one.
-type target struct{ *local.Stack }
+type target struct {
+	*local.Stack
+	evidence *evidence
+}
 
 func (t target) Process(name contract.Process) (nemesis.Process, error) {
 	p, err := t.Stack.Process(string(name))

@@ -22,6 +22,7 @@ type Config struct {
 	Command string               // the command that does it again
 	Runs    string               // folder of all runs
 	Bin     string               // folder of the services' binaries
+	Watch   *Watch               // ends the run early, or nil; without Keep nothing of the databases is kept then
 	Keep    bool                 // keep the databases' folders after a pass
 	Out     io.Writer            // progress
 	Live    bool                 // Out is a terminal: one live status line

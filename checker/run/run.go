@@ -30,6 +30,9 @@ const (
 	drainPoll      = 100 * time.Millisecond
 )
 
+// ErrBoot says that the system under test did not start.
+var ErrBoot = errors.New("boot the stack")
+
 // state is one run while it is going on.
 type state struct {
 	cfg     Config
@@ -80,6 +83,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	if err != nil {
 		return nil, errors.Join(runErr, err)
 	}
+	r.watched(v)
 	if err := Print(cfg.Out, v, cfg.Quiet); err != nil {
 		return nil, errors.Join(runErr, err)
 	}
@@ -122,7 +126,7 @@ func (r *state) live(ctx context.Context, pg *postgres.Installation) (err error)
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), collectTimeout)
 		defer cancel()
 		r.ev.failed(err)
-		return errors.Join(fmt.Errorf("boot the stack: %w", err), r.ev.collect(c))
+		return errors.Join(fmt.Errorf("%w: %w", ErrBoot, err), r.ev.collect(c))
 	}
 	return r.end(ctx, r.work(ctx))
 }
@@ -144,8 +148,10 @@ func (r *state) work(ctx context.Context) error {
 	if err := r.load.Open(ctx, db); err != nil {
 		return r.unlessCut(ctx, err)
 	}
-	r.engine = nemesis.NewEngine(p, target{r.stack}, r.ev.rec)
+	r.engine = nemesis.NewEngine(p, target{r.stack, r.ev}, r.ev.rec)
 	r.ev.rec.Subscribe(r.engine.Observe)
+	ctx, end := r.watch(ctx)
+	defer end()
 	r.enter("drive")
 	if err := r.unlessCut(ctx, r.drive(ctx, db)); err != nil {
 		return err
@@ -163,6 +169,7 @@ func (r *state) drive(ctx context.Context, db workloads.Target) error {
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.load.Run(ctx, db) })
+	g.Go(func() error { return r.hammer(ctx) })
 	g.Go(func() error {
 		if err := r.engine.Run(ctx); err != nil {
 			return fmt.Errorf("nemesis: %w", err)
@@ -230,7 +237,7 @@ func (r *state) end(ctx context.Context, err error) error {
 	collect, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	err = errors.Join(err, r.ev.collect(collect))
-	if r.cfg.Keep || err != nil || r.judge.Found() > 0 {
+	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || r.judge.Found() > 0) {
 		r.stack.KeepData()
 	}
 	closing, cancel := context.WithTimeout(ctx, stopTimeout)

@@ -85,6 +85,9 @@ func Listen(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
+// Link is the hop that the relay stands on.
+func (r *Relay) Link() contract.Link { return r.cfg.Link }
+
 // Addr is the address that clients call, "127.0.0.1:54321".
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 

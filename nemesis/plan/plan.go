@@ -27,8 +27,10 @@ type Plan struct {
 	Accounts  int     `json:"accounts"`
 	Rate      float64 `json:"rate"` // payouts per second offered
 	// Payouts, where not 0, ends the drive after as many payouts were offered and finished.
-	Payouts int      `json:"payouts,omitempty"`
-	Drive   Duration `json:"drive"`
+	Payouts int `json:"payouts,omitempty"`
+	// LockClients is how many clients take and give back one lock key beside the payouts, each over a link of its own.
+	LockClients int      `json:"lockClients,omitempty"`
+	Drive       Duration `json:"drive"`
 	// Prepare is EXECUTOR_PREPARE: the gap between an executor's last check and its write, in which a stop must land.
 	Prepare Duration `json:"prepare"`
 	// Together is how many faults of the plan may be active at once.
@@ -40,6 +42,8 @@ type Plan struct {
 type Step struct {
 	Fault  Fault  `json:"fault"`
 	Target Target `json:"target"`
+	// Message is the message that a fault of single messages meets.
+	Message *Message `json:"message,omitempty"`
 	// At is the earliest time of the step, from the beginning of the drive.
 	At Duration `json:"at,omitempty"`
 	// On, where given, is the event that triggers the step: the first one after At. Then Delay passes.
@@ -47,7 +51,7 @@ type Step struct {
 	Delay Duration `json:"delay,omitempty"`
 	// Until, where given, is the event that ends the step. The step never lasts longer than For.
 	Until Event    `json:"until,omitempty"`
-	For   Duration `json:"for"`
+	For   Duration `json:"for,omitempty"`
 }
 
 // Fault names what a step does.
@@ -57,7 +61,7 @@ type Fault string
 const Pause Fault = "pause"
 
 // Faults lists all faults.
-func Faults() []Fault { return []Fault{Pause} }
+func Faults() []Fault { return []Fault{Pause, Delay, Drop} }
 
 // Target says whom a step hits: a process by name, or Holder.
 type Target string
@@ -164,7 +168,7 @@ func (p Plan) Validate() error {
 	if p.Schema != Schema {
 		bad("schema is %d; this version reads %d", p.Schema, Schema)
 	}
-	for _, err := range []error{known("workload", p.Workload, Workloads()), known("backend", p.Backend, Backends()), known("nemesis", p.Nemesis, Names())} {
+	for _, err := range []error{known("workload", p.Workload, Workloads()), known("backend", p.Backend, Backends()), known("nemesis", p.Nemesis, append(Names(), Script))} {
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -180,6 +184,9 @@ func (p Plan) Validate() error {
 	}
 	if p.Payouts < 0 {
 		bad("payouts is %d; 0 for no limit, or more", p.Payouts)
+	}
+	if p.LockClients < 0 || p.LockClients > MaxLockClients {
+		bad("lockClients is %d; 0 to %d", p.LockClients, MaxLockClients)
 	}
 	if p.Drive <= 0 || time.Duration(p.Drive) > MaxDrive {
 		bad("drive is %s; more than 0, at most %s", p.Drive, MaxDrive)
@@ -208,8 +215,10 @@ func Backends() []string { return []string{"pg"} }
 const (
 	MaxExecutors = 64
 	MaxAccounts  = 10_000
-	MaxRate      = 10_000
-	MaxDrive     = time.Hour
+	// MaxLockClients bounds the clients of the one hot key.
+	MaxLockClients = 64
+	MaxRate        = 10_000
+	MaxDrive       = time.Hour
 )
 
 func (s Step) validate(p Plan) error {
@@ -228,6 +237,12 @@ func (s Step) validate(p Plan) error {
 			errs = append(errs, err)
 		}
 	}
+	if err := s.validateMessage(p); err != nil {
+		errs = append(errs, err)
+	}
+	if s.Fault.OnMessage() {
+		return errors.Join(append(errs, s.validateTime(p))...)
+	}
 	if err := known("target", s.Target, p.targets()); err != nil {
 		errs = append(errs, err)
 	}
@@ -239,13 +254,17 @@ func (s Step) validate(p Plan) error {
 			bad("delay %s does not fall between the executor's last check and its write: it must be at most half of prepare (%s)", s.Delay, p.Prepare)
 		}
 	}
-	if s.For <= 0 || s.At < 0 || s.Delay < 0 {
-		bad("\"for\" must be positive, \"at\" and \"delay\" not negative")
+	return errors.Join(append(errs, s.validateTime(p))...)
+}
+
+func (s Step) validateTime(p Plan) error {
+	if s.For < 0 || s.For == 0 && s.Fault != Drop || s.At < 0 || s.Delay < 0 {
+		return errors.New("\"for\" must be positive, \"at\" and \"delay\" not negative")
 	}
 	if s.At+s.For > p.Drive {
-		bad("it may last until %s, after the drive has ended (%s)", s.At+s.For, p.Drive)
+		return fmt.Errorf("it may last until %s, after the drive has ended (%s)", s.At+s.For, p.Drive)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (p Plan) targets() []Target {

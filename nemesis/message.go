@@ -1,0 +1,219 @@
+package nemesis
+
+// Delay and drop: one message of one call comes late, or never. Whoever sent it cannot call it back: a write that is
+// delayed past its lease arrives as the write of somebody who does not hold the lock any more.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/nemesis/plan"
+)
+
+// Links is what a Stack can do besides, where its messages can be met one by one.
+type Links interface {
+	// Links finds the links that a target means; the client plan.AnyExecutor means those of all executors.
+	Links(contract.Link) ([]Link, error)
+}
+
+// Link is a hop with somebody on it who can keep or lose a message.
+type Link interface {
+	// Name is the hop's own.
+	Name() contract.Link
+	// Meet waits for a message that m describes.
+	Meet(m Message) (Meeting, error)
+}
+
+// Message describes a message, and says what becomes of it.
+type Message struct {
+	Side   plan.Side
+	Op     contract.Op
+	Payout string // "" for any
+	Nth    int    // the n-th such message, from 1
+	Lose   bool   // it never arrives; otherwise it is kept until the meeting is released
+}
+
+// Meeting is a message that is waited for.
+type Meeting interface {
+	// Met is closed when the message has come, and is kept or lost.
+	Met() <-chan struct{}
+	// Event says what is known of the call, once Met is closed.
+	Event() history.Event
+	// Release lets a kept message go. One that has not come yet is waited for no more.
+	Release()
+}
+
+// messageFault is the window of a fault on a single message.
+type messageFault struct {
+	e      *Engine
+	step   plan.Step
+	window int
+	target contract.Link
+	trig   trigger // of the step, and then the message itself
+}
+
+// single carries out a step on a single message.
+func (e *Engine) single(ctx context.Context, s plan.Step) error {
+	target, err := s.Target.Link()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Fault, err)
+	}
+	f := &messageFault{e: e, step: s, target: target}
+	if s.On != "" {
+		of := s
+		of.Target = plan.Target(target.From)
+		var ok bool
+		if _, f.trig, ok = e.target(ctx, of); !ok {
+			return nil
+		}
+		defer e.release(f.trig.proc)
+	}
+	if target.From == contract.Process(plan.Holder) {
+		f.target.From = f.trig.proc
+	}
+	if err := f.run(ctx); err != nil {
+		return fmt.Errorf("%s on %s: %w", s.Fault, f.target, err)
+	}
+	return nil
+}
+
+func (f *messageFault) log(phase, format string, args ...any) {
+	f.e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(f.step.Fault), Window: f.window, Phase: phase,
+		Target: f.target.String(), Payout: f.trig.payout, Token: f.trig.token, Msg: fmt.Sprintf(format, args...)})
+}
+
+// run waits for the message, keeps or loses it as the step says, and sees a kept one off.
+func (f *messageFault) run(ctx context.Context) error {
+	w, err := f.await()
+	if err != nil {
+		return err
+	}
+	defer w.end()
+	active := contract.Process(f.target.String())
+	f.window = f.e.open(f.step, active)
+	seen := false
+	defer func() { f.e.close(f.step, active, seen) }()
+	f.log(PhaseInject, "the %s of %s, %s", f.step.Message.Side, f.step.Message.Op, reason(f.step, f.trig))
+	var met arrival
+	select {
+	case met = <-w.first:
+	case <-ctx.Done():
+		f.log(PhaseFailed, "the drive has ended, and no such message came")
+		return nil
+	}
+	seen = true
+	call := met.meeting.Event()
+	f.target, f.trig = met.link.Name(), trigger{proc: call.Proc, payout: call.Payout, token: call.Token}
+	if f.step.Fault == plan.Drop {
+		f.log(PhaseSeen, "call %d has lost it", call.Call)
+		f.log(PhaseHealed, "the next message passes")
+		return nil
+	}
+	return f.keep(ctx, met.meeting, call.Call)
+}
+
+// keep keeps a message that has come until its time is over, and waits until it was seen to go on.
+func (f *messageFault) keep(ctx context.Context, m Meeting, call int64) error {
+	gone := f.e.heard.listen(func(ev *history.Event) bool { return ev.Call == call && leaves(f.step.Message.Side, ev.Stage) })
+	defer gone.close()
+	var end <-chan struct{}
+	if f.step.Until != "" {
+		l := f.e.heard.listen(func(ev *history.Event) bool { return ends(f.step.Until, f.trig, ev) })
+		defer l.close()
+		end = l.heard
+	}
+	f.log(PhaseSeen, "call %d keeps back its %s", call, f.step.Message.Side)
+	f.log(PhaseHeal, "%s", outlast(ctx, f.step, end, time.After(time.Duration(f.step.For))))
+	m.Release()
+	select {
+	case <-gone.heard:
+		f.log(PhaseHealed, "")
+		return nil
+	case <-time.After(healTimeout):
+		f.log(PhaseFailed, "it was not seen to go on")
+		return errors.New("the message was released and not seen to go on")
+	}
+}
+
+// leaves tells whether stage says that a message has left the hop, or that there is nobody left to take it.
+func leaves(side plan.Side, stage history.Stage) bool {
+	if side == plan.Request {
+		return stage == history.Forwarded || stage == history.Answered
+	}
+	return stage == history.Delivered || stage == history.Lost
+}
+
+// waiting is one message waited for on several links: the first to come is the one.
+type waiting struct {
+	meetings []Meeting
+	first    chan arrival // holds one
+	over     chan struct{}
+	watchers sync.WaitGroup
+	once     sync.Once
+}
+
+type arrival struct {
+	link    Link
+	meeting Meeting
+}
+
+func (f *messageFault) await() (*waiting, error) {
+	stack, ok := f.e.stack.(Links)
+	if !ok {
+		return nil, errors.New("this stack has nobody on its links who could meet a message")
+	}
+	links, err := stack.Links(f.target)
+	if err != nil {
+		return nil, err
+	}
+	w := &waiting{first: make(chan arrival, 1), over: make(chan struct{})}
+	m := f.step.Message
+	for _, l := range links {
+		meeting, err := l.Meet(Message{Side: m.Side, Op: m.Op, Payout: f.trig.payout, Nth: max(1, m.Nth), Lose: f.step.Fault == plan.Drop})
+		if err != nil {
+			w.end()
+			return nil, err
+		}
+		w.meetings = append(w.meetings, meeting)
+	}
+	for i, l := range links {
+		w.watchers.Go(func() { w.watch(arrival{l, w.meetings[i]}) })
+	}
+	return w, nil
+}
+
+// watch reports its message if it is the first; a later one goes on at once.
+func (w *waiting) watch(a arrival) {
+	select {
+	case <-w.over:
+		return
+	case <-a.meeting.Met():
+	}
+	won := false
+	w.once.Do(func() {
+		won = true
+		for _, m := range w.meetings {
+			if m != a.meeting {
+				m.Release()
+			}
+		}
+		w.first <- a
+	})
+	if !won {
+		a.meeting.Release()
+	}
+}
+
+// end ends all waiting; what is kept goes on.
+func (w *waiting) end() {
+	close(w.over)
+	w.watchers.Wait()
+	for _, m := range w.meetings {
+		m.Release()
+	}
+}
