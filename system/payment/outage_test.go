@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"fenceproof/system/payment"
 )
 
 // A cutter stands between payment-resource and paydb and cuts the connection at its next COMMIT.
@@ -22,6 +24,10 @@ const (
 	cutBefore // the COMMIT never reaches paydb
 	cutAfter  // paydb commits, and its answer is lost
 )
+
+// commitMessage is the end of COMMIT's message, from the last byte of its length on: a connection's settings have the
+// word in them as well.
+const commitMessage = "\x0bcommit\x00"
 
 func newCutter(t *testing.T) *cutter {
 	t.Helper()
@@ -75,7 +81,7 @@ func (c *cutter) relay(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if bytes.Contains(buf[:n], []byte("commit\x00")) {
+		if bytes.Contains(buf[:n], []byte(commitMessage)) {
 			switch c.mode.Swap(pass) {
 			case cutBefore:
 				return
@@ -151,4 +157,22 @@ func TestARowThatStaysLockedIsAnOutageAndNoRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.want(b.send(claim(p, 41, "PENDING")), 503, "STORE_UNAVAILABLE")
+}
+
+// A database's own default may be to answer a COMMIT before it is durable. What was answered must survive all the same.
+func TestWhatIsAnsweredIsDurableWhateverPaydbsDefaultIs(t *testing.T) {
+	url := newDatabase("careless")
+	if _, err := db.Exec(t.Context(), `ALTER DATABASE careless SET synchronous_commit = off`); err != nil {
+		t.Fatal(err)
+	}
+	store, err := payment.OpenStore(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	for name, want := range map[string]string{"synchronous_commit": "on", "application_name": "payment-resource"} {
+		if got, err := store.Setting(t.Context(), name); err != nil || got != want {
+			t.Errorf("%s is %s, %v", name, got, err)
+		}
+	}
 }

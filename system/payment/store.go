@@ -30,9 +30,11 @@ func OpenStore(ctx context.Context, url string) (*Store, error) {
 	}
 	cfg.MaxConns = max(cfg.MaxConns, minConnections)
 	cfg.ConnConfig.ConnectTimeout = 2 * time.Second
+	// What is answered is durable, whatever the server's default is.
+	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+	cfg.ConnConfig.RuntimeParams["application_name"] = "payment-resource"
 	// A lock is not waited for longer than the request lives, and a transaction whose process was stopped or cut off
-	// does not keep the account's row for ever.
-	// Settings in the URL win.
+	// does not keep the account's row for ever. Settings in the URL win.
 	for name, v := range map[string]string{"lock_timeout": "4s", "idle_in_transaction_session_timeout": "10s"} {
 		if cfg.ConnConfig.RuntimeParams[name] == "" {
 			cfg.ConnConfig.RuntimeParams[name] = v

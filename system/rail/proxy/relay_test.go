@@ -23,6 +23,10 @@ type relay struct {
 	broken    int
 }
 
+// commitMessage is the end of COMMIT's message, from the last byte of its length on: a connection's settings have the
+// word in them as well.
+const commitMessage = "\x0bcommit\x00"
+
 func newRelay(t *testing.T) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -56,6 +56,9 @@ func OpenStore(ctx context.Context, url string, patience time.Duration) (*Store,
 	c.MaxConns = max(c.MaxConns, minConnections)
 	ms := strconv.FormatInt(max(1, patience.Milliseconds()), 10)
 	c.ConnConfig.RuntimeParams["application_name"] = "rail-proxy"
+	// An intent that a crash could take back would be forwarded twice; one that was judged by an old snapshot, wrongly.
+	c.ConnConfig.RuntimeParams["synchronous_commit"] = "on"
+	c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
 	c.ConnConfig.RuntimeParams["lock_timeout"] = ms
 	c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = ms
 	pool, err := pgxpool.NewWithConfig(ctx, c)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fenceproof/system/rail/proxy"
 	"fenceproof/system/wire"
 )
 
@@ -17,7 +18,7 @@ func TestWhenTheIntentsCommitGotNoAnswerNothingIsForwarded(t *testing.T) {
 			way := newRelay(t)
 			r := newRail(t, acks)
 			s := newStage(t, r.url, setting{paydb: way.url()})
-			way.breakAt("commit\x00", delivered, false)
+			way.breakAt(commitMessage, delivered, false)
 			_, err := s.submit(41)
 			s.wantCode(err, wire.RailAmbiguous)
 			if r.count() != 0 {
@@ -64,7 +65,7 @@ func TestAFencedAttemptWhoseCommitGotNoAnswerIsNotAnsweredAsFenced(t *testing.T)
 	r := newRail(t, acks)
 	s := newStage(t, r.url, setting{paydb: way.url()})
 	s.given(42, "")
-	way.breakAt("commit\x00", true, false)
+	way.breakAt(commitMessage, true, false)
 	_, err := s.submit(41)
 	s.wantCode(err, wire.RailAmbiguous)
 	if r.count() != 0 || s.mark() != 42 {
@@ -168,4 +169,28 @@ func TestACallerThatGoesAwayDoesNotStopTheWork(t *testing.T) {
 		got := s.attempts()
 		return len(got) == 1 && got[0].Outcome == "ACKED"
 	})
+}
+
+// A database's own default may be to answer a COMMIT before it is durable, or to let a transaction see the past only. An
+// intent that is forwarded must survive, and be judged by what is.
+func TestAnIntentIsDurableWhateverPaydbsDefaultsAre(t *testing.T) {
+	if err := paydb.CreateDatabase(t.Context(), "careless", "payapp"); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{`ALTER DATABASE careless SET synchronous_commit = off`,
+		`ALTER DATABASE careless SET default_transaction_isolation = 'repeatable read'`} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := proxy.OpenStore(t.Context(), paydb.URL("payapp", "careless"), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	for name, want := range map[string]string{"synchronous_commit": "on", "transaction_isolation": "read committed"} {
+		if got, err := store.Setting(t.Context(), name); err != nil || got != want {
+			t.Errorf("%s is %s, %v", name, got, err)
+		}
+	}
 }
