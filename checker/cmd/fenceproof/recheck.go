@@ -24,7 +24,7 @@ judges it, and prints the verdict. It changes nothing. The exit status is the ve
 			if err != nil {
 				return &exitError{exitHarness, err}
 			}
-			show := func() error { return run.Print(c.OutOrStdout(), v, quiet) }
+			show := func() error { return run.Print(harmless{c.OutOrStdout()}, v, quiet) }
 			if asJSON {
 				show = func() error { return printJSON(c.OutOrStdout(), v) }
 			}
@@ -97,7 +97,7 @@ in the order in which they were recorded. Without payouts it tells of those whos
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := reports.Transcript(c.OutOrStdout(), run.HistoryDir(args[0]), args[1:]...); err != nil {
+			if err := reports.Transcript(harmless{c.OutOrStdout()}, run.HistoryDir(args[0]), args[1:]...); err != nil {
 				return &exitError{exitHarness, err}
 			}
 			return nil

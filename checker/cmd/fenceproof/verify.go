@@ -50,7 +50,12 @@ func verifyCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return verify(c, f) },
 	}
-	fs := c.Flags()
+	f.declare(c.Flags())
+	return c
+}
+
+// declare puts the flags into fs.
+func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	choiceVar(fs, &f.nemesis, "nemesis", string(plan.Pause), plan.Names(), "what breaks the system")
 	choiceVar(fs, &f.workload, "workload", "payout", plan.Workloads(), "what drives it")
@@ -71,7 +76,6 @@ func verifyCommand() *cobra.Command {
 	fs.StringVar(&f.runs, "runs", "runs", "folder of all runs")
 	fs.BoolVar(&f.keep, "keep", os.Getenv("KEEP") == "1", "keep the databases' folders after a pass (also KEEP=1)")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the verdict only")
-	return c
 }
 
 func verify(c *cobra.Command, f verifyFlags) error {
@@ -87,7 +91,7 @@ func verify(c *cobra.Command, f verifyFlags) error {
 		_, err = c.OutOrStdout().Write(b)
 		return err
 	}
-	cfg, err := f.config(p)
+	cfg, err := f.config(p, c.Flags())
 	if err != nil {
 		return err
 	}
@@ -162,27 +166,32 @@ func (f verifyFlags) plan(fs *pflag.FlagSet) (plan.Plan, error) {
 }
 
 func (f verifyFlags) override(p *plan.Plan, fs *pflag.FlagSet) {
-	for name, set := range map[string]func(){
-		"workload": func() { p.Workload = f.workload }, "backend": func() { p.Backend = f.backend },
-		"seed": func() { p.Seed = f.seed }, "executors": func() { p.Executors = f.executors },
-		"accounts": func() { p.Accounts = f.accounts }, "rate": func() { p.Rate = f.rate },
-		"payouts": func() { p.Payouts = f.payouts }, "duration": func() { p.Drive = plan.Duration(f.duration) },
-		"prepare": func() { p.Prepare = plan.Duration(f.prepare) }, "declines": func() { p.Declines = f.rail.declines },
-		"lost-replies": func() { p.LostReplies = f.rail.lostReplies }, "lookup-lag": func() { p.LookupLag = plan.Duration(f.rail.lookupLag) },
-	} {
+	for name, set := range f.overrides(p) {
 		if fs.Changed(name) {
 			set()
 		}
 	}
 }
 
-func (f verifyFlags) config(p plan.Plan) (run.Config, error) {
+// overrides sets, by the name of the flag, what a flag may change in the plan of a file.
+func (f verifyFlags) overrides(p *plan.Plan) map[string]func() {
+	return map[string]func(){
+		"workload": func() { p.Workload = f.workload }, "backend": func() { p.Backend = f.backend },
+		"seed": func() { p.Seed = f.seed }, "executors": func() { p.Executors = f.executors },
+		"accounts": func() { p.Accounts = f.accounts }, "rate": func() { p.Rate = f.rate },
+		"payouts": func() { p.Payouts = f.payouts }, "duration": func() { p.Drive = plan.Duration(f.duration) },
+		"prepare": func() { p.Prepare = plan.Duration(f.prepare) }, "declines": func() { p.Declines = f.rail.declines },
+		"lost-replies": func() { p.LostReplies = f.rail.lostReplies }, "lookup-lag": func() { p.LookupLag = plan.Duration(f.rail.lookupLag) },
+	}
+}
+
+func (f verifyFlags) config(p plan.Plan, fs *pflag.FlagSet) (run.Config, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return run.Config{}, &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
 	}
 	cfg := run.Config{
-		Plan: p, Fencing: f.fencing, Command: f.again(p), Runs: f.runs, Bin: filepath.Dir(exe), Keep: f.keep,
+		Plan: p, Fencing: f.fencing, Command: f.again(p, fs), Runs: f.runs, Bin: filepath.Dir(exe), Keep: f.keep,
 		Out: os.Stdout, Quiet: f.quiet, Live: isatty.IsTerminal(os.Stdout.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 	}
 	switch {
@@ -205,27 +214,46 @@ func (f verifyFlags) config(p plan.Plan) (run.Config, error) {
 	return cfg, nil
 }
 
-// again is the command that does the same run again.
-func (f verifyFlags) again(p plan.Plan) string {
-	if f.planFile != "" {
-		return fmt.Sprintf("bin/fenceproof verify --plan %s --fencing %s", f.planFile, f.fencing)
-	}
-	b := []string{"bin/fenceproof verify", "--nemesis", p.Nemesis, "--seed", fmt.Sprint(p.Seed), "--fencing", string(f.fencing)}
+// again is the command that does the same run again. fs are the flags as they were given.
+func (f verifyFlags) again(p plan.Plan, fs *pflag.FlagSet) string {
+	b := []string{"bin/fenceproof verify"}
 	add := func(name, value, def string) {
 		if value != def {
-			b = append(b, "--"+name, value)
+			b = append(b, "--"+name, quoted(value))
 		}
 	}
-	add("duration", p.Drive.String(), run.DefaultDrive.String())
-	add("executors", fmt.Sprint(p.Executors), fmt.Sprint(run.DefaultExecutors))
-	add("accounts", fmt.Sprint(p.Accounts), fmt.Sprint(run.DefaultAccounts))
-	add("rate", fmt.Sprint(p.Rate), fmt.Sprint(run.DefaultRate))
-	add("payouts", fmt.Sprint(p.Payouts), "0")
-	add("prepare", p.Prepare.String(), run.Prepare.String())
-	f.rail.again(p, f.fencing, add)
+	if f.planFile != "" {
+		add("plan", f.planFile, "")
+		fs.Visit(func(flag *pflag.Flag) { // in the order of their names
+			if f.overrides(&p)[flag.Name] != nil {
+				add(flag.Name, flag.Value.String(), "")
+			}
+		})
+	} else {
+		b = append(b, "--nemesis", p.Nemesis, "--seed", fmt.Sprint(p.Seed))
+		add("duration", p.Drive.String(), run.DefaultDrive.String())
+		add("executors", fmt.Sprint(p.Executors), fmt.Sprint(run.DefaultExecutors))
+		add("accounts", fmt.Sprint(p.Accounts), fmt.Sprint(run.DefaultAccounts))
+		add("rate", fmt.Sprint(p.Rate), fmt.Sprint(run.DefaultRate))
+		add("payouts", fmt.Sprint(p.Payouts), "0")
+		add("prepare", p.Prepare.String(), run.Prepare.String())
+		f.rail.again(p, f.fencing, add)
+	}
+	b = append(b, "--fencing", string(f.fencing))
 	if f.control {
 		b = append(b, "--control")
 	}
 	add("expect", f.expect, "")
 	return strings.Join(b, " ")
+}
+
+// quoted is s as a shell takes it for one word.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=+@%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
