@@ -109,9 +109,9 @@ func (f *fencePoints) marks(t *txn, e *history.Event) {
 	}
 }
 
-// attempt: what rail-proxy records as an attempt, it forwards. FENCED rows only record a refusal.
+// attempt: what rail-proxy records as an attempt, it forwards. FENCED rows only record a refusal, as long as they stay so.
 func (f *fencePoints) attempt(a *attemptChange, e *history.Event) {
-	if !a.insert || a.now == contract.OutcomeFenced {
+	if a.now == contract.OutcomeFenced || !a.insert && a.before != contract.OutcomeFenced {
 		return
 	}
 	if a.payout.account == nil {

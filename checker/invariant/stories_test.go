@@ -370,6 +370,14 @@ func TestFencePoints(t *testing.T) {
 			stall(w, contract.OpSubmit)
 			w.commit(w.attemptInsert(&attempt{id: "late", payout: "p3", token: 46}))
 		}, "INV-05", map[string]string{"INV-05": "rail-proxy let a submission of payout p3 pass with token 46, although the mark of account alice stood at 46"}},
+		{"a refusal becomes an attempt afterwards", func(w *world) {
+			stall(w, contract.OpSubmit)
+			late := &attempt{id: "late", payout: "p3", token: 44, outcome: contract.OutcomeFenced}
+			w.commit(w.attemptInsert(late))
+			refused := w.attemptInsert(late).New
+			late.outcome = contract.OutcomeTimeout
+			w.commit(history.Change{Table: "rail_submission", Kind: history.Update, Old: refused, New: w.attemptInsert(late).New})
+		}, "INV-05", map[string]string{"INV-05": "rail-proxy let a submission of payout p3 pass with token 44, although the mark of account alice stood at 46"}},
 		{"a post passes a fence that stands at its own token", func(w *world) {
 			stall(w, contract.OpPost)
 			p := w.payouts["p3"]
