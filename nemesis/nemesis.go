@@ -13,8 +13,6 @@ import (
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 	"fenceproof/nemesis/plan"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Stack is what a nemesis needs of the running system.
@@ -93,8 +91,9 @@ func (e *Engine) Status() Status {
 	return s
 }
 
-// Run takes the plan's steps in their order, at most plan.Together at once, until ctx ends or drive has passed. When it
-// returns everything is healed; the error says what could not be injected or healed.
+// Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, the others in
+// their order and at most plan.Together at once. When it returns everything is healed; the error says what could not be
+// injected or healed.
 func (e *Engine) Run(ctx context.Context) error {
 	if len(e.plan.Steps) == 0 {
 		return nil
@@ -102,34 +101,43 @@ func (e *Engine) Run(ctx context.Context) error {
 	begin := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, begin.Add(time.Duration(e.plan.Drive)))
 	defer cancel()
+	var mu sync.Mutex
+	var failed []error
+	do := func(s plan.Step) {
+		if err := e.step(ctx, begin, s); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			failed = append(failed, err)
+		}
+	}
+	var work sync.WaitGroup
+	var rest []plan.Step
+	for _, s := range e.plan.Steps {
+		if s.Timed() {
+			work.Go(func() { do(s) })
+		} else {
+			rest = append(rest, s)
+		}
+	}
 	steps := make(chan plan.Step)
-	var g errgroup.Group
-	g.Go(func() error {
+	work.Go(func() {
 		defer close(steps)
-		for _, s := range e.plan.Steps {
+		for _, s := range rest {
 			select {
 			case steps <- s:
 			case <-ctx.Done():
-				return nil
+				return
 			}
 		}
-		return nil
 	})
-	var mu sync.Mutex
-	var failed []error
 	for range e.plan.Together {
-		g.Go(func() error {
+		work.Go(func() {
 			for s := range steps {
-				if err := e.step(ctx, begin, s); err != nil {
-					mu.Lock()
-					failed = append(failed, err)
-					mu.Unlock()
-				}
+				do(s)
 			}
-			return nil
 		})
 	}
-	_ = g.Wait() // the workers keep their errors: one step's failure does not end the others
+	work.Wait()
 	return errors.Join(failed...)
 }
 

@@ -272,3 +272,17 @@ func TestAnInjectionWhoseEffectIsNotSeenIsAnError(t *testing.T) {
 		t.Errorf("the engine counts %+v", s)
 	}
 }
+
+func TestAStepByTimeWaitsForNoOther(t *testing.T) {
+	v, l := startVictims(t, "executor-1", "executor-2", "paydb"), newLog()
+	busy := plan.Step{Fault: plan.Pause, Target: plan.Holder, On: plan.SubmittedOK, Until: plan.SuccessorAtRail, For: plan.Duration(long)}
+	_, wait, cancel := story(t, v, l, long, busy, busy, busy, plan.Step{Fault: plan.Pause, Target: "paydb", For: plan.Duration(long)})
+	l.await(t, PhaseSeen, "paydb") // although both workers wait for an event that never comes
+	cancel()
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if v.stopped(t, "paydb") {
+		t.Error("it is still stopped")
+	}
+}

@@ -111,11 +111,11 @@ func (p *Payout) Run(ctx context.Context, t Target) error {
 // Counts are payouts by state.
 type Counts map[contract.State]int64
 
-// Open counts the payouts that are not at their end. RAIL_AMBIGUOUS is one: only a reconciler leads on from there.
+// Open counts the payouts that are not at their end.
 func (c Counts) Open() int64 {
 	var n int64
 	for s, k := range c {
-		if !s.Terminal() && s != contract.RailAmbiguous {
+		if !s.Terminal() {
 			n += k
 		}
 	}

@@ -70,16 +70,22 @@ const (
 	lockTTL          = time.Second
 	sessionTTL       = time.Second
 	stepTimeout      = 250 * time.Millisecond
-	railTimeout      = 200 * time.Millisecond
+	railTimeout      = plan.RailTimeout
 	railLatencyMS    = 20
 	concurrency      = 4
 	poll             = 250 * time.Millisecond
-	Prepare          = 50 * time.Millisecond // EXECUTOR_PREPARE: the gap that pauses aim at
+	settlementWindow = plan.SettlementWindow
+	reconcile        = 250 * time.Millisecond // RECONCILER_INTERVAL
+	Prepare          = 50 * time.Millisecond  // EXECUTOR_PREPARE: the gap that pauses aim at
 	DefaultDrive     = 30 * time.Second
 	DefaultExecutors = 6
 	DefaultAccounts  = 12
 	DefaultRate      = 20.0
-	maxDrain         = 15 * time.Second
+	// The rail's habits while all fences are on.
+	DefaultDeclines    = 0.05
+	DefaultLostReplies = 0.03
+	DefaultLookupLag   = 500 * time.Millisecond
+	maxDrain           = 15 * time.Second
 )
 
 // services is the environment of each process, as far as it differs from the processes' own defaults.
@@ -93,6 +99,13 @@ func services(c Config) map[contract.Process]map[string]string {
 		},
 		contract.RailStub: {
 			"RAIL_STUB_LATENCYMS": strconv.Itoa(railLatencyMS), "RAIL_STUB_SEED": strconv.FormatUint(c.Plan.Seed, 10),
+			"RAIL_STUB_FAILURERATE": share(c.Plan.Declines), "RAIL_STUB_DUPLICATEACKRATE": share(c.Plan.LostReplies),
+			"RAIL_STUB_LOOKUPLAGMS": strconv.FormatInt(time.Duration(c.Plan.LookupLag).Milliseconds(), 10),
+		},
+		contract.Reconciler: {
+			"LOCK_DEFAULT_TTL": lockTTL.String(), "LOCK_SESSION_TTL": sessionTTL.String(),
+			"RECONCILER_SETTLEMENTWINDOW": settlementWindow.String(), "RECONCILER_INTERVAL": reconcile.String(),
+			"RECONCILER_STEPTIMEOUT": stepTimeout.String(),
 		},
 	}
 	for n := range c.Plan.Executors {
@@ -104,6 +117,8 @@ func services(c Config) map[contract.Process]map[string]string {
 	}
 	return env
 }
+
+func share(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // settings is what the verdict says about c.
 func (c Config) settings() verdict.Settings {

@@ -299,6 +299,7 @@ func judge(dir string, harness error) (*verdict.Run, error) {
 		return nil, err
 	}
 	j := invariant.NewJudge(rec.Settings)
+	u := &unfinished{}
 	var cut, failed string
 	if harness != nil {
 		failed = harness.Error()
@@ -311,6 +312,7 @@ func judge(dir string, harness error) (*verdict.Run, error) {
 			failed = e.Msg
 		}
 		j.Observe(e)
+		u.observe(e)
 	})
 	if err != nil {
 		return nil, err
@@ -322,34 +324,22 @@ func judge(dir string, harness error) (*verdict.Run, error) {
 	c := j.Counts()
 	v.Payouts, v.Refusals, v.Operations, v.Events = c.Payouts, c.Refusals, c.Operations, c.Events
 	v.Conclude()
-	qualify(v, cut)
+	qualify(v, u, cut)
 	return v, nil
 }
 
 // qualify says what the invariants alone do not: that nobody knows how the run ended, that payouts were still open then,
 // of which nobody knows yet how they would have ended, or that it was cut short. A violation stays one, and a control is
 // judged as it is.
-func qualify(v *verdict.Run, cut string) {
+func qualify(v *verdict.Run, u *unfinished, cut string) {
 	if why := v.Gaps[string(history.Run)]; why != "" {
 		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)
 	}
-	if n := open(v); n > 0 && v.Expect == nil {
-		v.Doubt(fmt.Sprintf("%d payouts were still open when the drain ended", n))
+	// Without all of paydb's log nobody knows.
+	if why := u.sentence(v.Settings); why != "" && v.Gaps[string(history.PayDB)] == "" && v.Expect == nil {
+		v.Doubt(why)
 	}
 	if cut != "" {
 		v.Reason = cut + "; " + v.Reason
 	}
-}
-
-// open counts the payouts that were on their way when the run ended; without all of paydb's log nobody knows.
-func open(v *verdict.Run) (n int64) {
-	if v.Gaps[string(history.PayDB)] != "" {
-		return 0
-	}
-	for s, k := range v.Payouts {
-		if !contract.State(s).Terminal() && contract.State(s) != contract.RailAmbiguous {
-			n += k
-		}
-	}
-	return n
 }

@@ -33,7 +33,12 @@ type Plan struct {
 	Drive       Duration `json:"drive"`
 	// Prepare is EXECUTOR_PREPARE: the gap between an executor's last check and its write, in which a stop must land.
 	Prepare Duration `json:"prepare"`
-	// Together is how many faults of the plan may be active at once.
+	// Declines and LostReplies are the shares, 0 to 1, of transfers that the rail declines, and that it carries out without
+	// an answer. LookupLag is how far its look-up is behind.
+	Declines    float64  `json:"declines,omitempty"`
+	LostReplies float64  `json:"lostReplies,omitempty"`
+	LookupLag   Duration `json:"lookupLag,omitempty"`
+	// Together is how many faults that wait for an event may be active at once. Steps that begin at a time begin then.
 	Together int    `json:"together"`
 	Steps    []Step `json:"steps"`
 }
@@ -202,7 +207,7 @@ func (p Plan) Validate() error {
 			bad("step %d: %w", i+1, err)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.validateRail(), p.validateOverlaps())...)
 }
 
 // Workloads and Backends list what a plan may name.
@@ -246,6 +251,9 @@ func (s Step) validate(p Plan) error {
 	if err := known("target", s.Target, p.targets()); err != nil {
 		errs = append(errs, err)
 	}
+	if s.On != "" && !s.Target.Executor() {
+		bad("an event begins steps on executors only; %s needs a time", s.Target)
+	}
 	if s.On == "" && (s.Target == Holder || s.Until != "" || s.Delay != 0) {
 		bad("a step without \"on\" needs a process as target and knows neither \"until\" nor \"delay\"")
 	}
@@ -272,7 +280,7 @@ func (p Plan) targets() []Target {
 	for n := 1; n <= min(p.Executors, MaxExecutors); n++ {
 		all = append(all, Target(contract.Executor(n)))
 	}
-	return all
+	return append(all, services()...)
 }
 
 func known[S ~string](what string, s S, names []S) error {

@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fenceproof/checker/contract"
+)
+
+// The two times of the run profile that a plan must leave room for.
+const (
+	// SettlementWindow is RECONCILER_SETTLEMENTWINDOW: after it the reconciler takes a transfer that the look-up does not
+	// show for one that never was.
+	SettlementWindow = 5 * time.Second
+	// RailTimeout is RAIL_PROXY_TIMEOUT: after it the proxy forwards nothing, unless it is stopped in between.
+	RailTimeout = 200 * time.Millisecond
+)
+
+// passing is how long a message on its way to the rail needs at most to get through where nothing holds it. Two holds
+// with less than that between them may hold the same message, one after the other.
+const passing = time.Second
+
+// HeldFor is how long p may hold one message on its way to the rail: by stopping rail-proxy or rail-stub, and by keeping
+// the message itself back on the link between them.
+func (p Plan) HeldFor() time.Duration {
+	var stops []Step
+	var kept time.Duration
+	for _, s := range p.Steps {
+		switch {
+		case s.Fault == Pause && (s.Target == Target(contract.RailProxy) || s.Target == Target(contract.RailStub)):
+			stops = append(stops, s)
+		case s.Fault == Delay && onRailLink(s.Target):
+			kept = max(kept, time.Duration(s.For))
+		}
+	}
+	slices.SortFunc(stops, func(a, b Step) int { return int(a.At - b.At) })
+	var longest, from, to time.Duration
+	for i, s := range stops {
+		begin, end := time.Duration(s.At), time.Duration(s.At+s.For)
+		if i == 0 || begin > to+passing {
+			from, to = begin, end
+		}
+		to = max(to, end)
+		longest = max(longest, to-from)
+	}
+	return longest + kept
+}
+
+func onRailLink(t Target) bool {
+	l, err := t.Link()
+	return err == nil && l == contract.Link{From: contract.RailProxy, To: contract.RailStub}
+}
+
+// validateRail refuses habits of the rail that are none, and a plan that takes from the reconciler the one assumption
+// about time that it rests on (page 1.4 of the contract): when its window is over, nothing may be on its way any more.
+func (p Plan) validateRail() error {
+	var errs []error
+	share := func(name string, v float64) {
+		if !(v >= 0 && v <= 1) {
+			errs = append(errs, fmt.Errorf("%s is %v; a share of all transfers is 0 to 1", name, v))
+		}
+	}
+	share("declines", p.Declines)
+	share("lostReplies", p.LostReplies)
+	if p.LookupLag < 0 || p.LookupLag%Duration(time.Millisecond) != 0 {
+		errs = append(errs, fmt.Errorf("lookupLag is %s; it is 0 or more, in whole milliseconds", p.LookupLag))
+	}
+	held, lag := p.HeldFor(), time.Duration(p.LookupLag)
+	if held+RailTimeout+lag >= SettlementWindow {
+		errs = append(errs, fmt.Errorf("a transfer may be held for %s on its way to the rail, and with the proxy's timeout (%s) and the look-up's lag (%s) that reaches the settlement window (%s): the reconciler would take it for absent and then it would come; hold less",
+			held, RailTimeout, lag, SettlementWindow))
+	}
+	return errors.Join(errs...)
+}
+
+// validateOverlaps refuses steps by time that stop one process twice at once, or leave no executor to take over.
+func (p Plan) validateOverlaps() error {
+	var timed []Step
+	most := 0
+	for _, s := range p.Steps {
+		switch {
+		case s.Timed():
+			timed = append(timed, s)
+		case s.Fault == Pause:
+			most = p.Together // by events, at any time
+		}
+	}
+	var errs []error
+	for i, s := range timed {
+		stopped := most
+		for j, o := range timed {
+			if o.At > s.At || s.At >= o.At+o.For {
+				continue // o is not active when s begins
+			}
+			if o.Target.Executor() {
+				stopped++
+			}
+			if j != i && o.Target == s.Target && (j < i || o.At < s.At) {
+				errs = append(errs, fmt.Errorf("%s is stopped at %s and is stopped again at %s, before it goes on", s.Target, o.At, s.At))
+			}
+		}
+		if s.Target.Executor() && stopped >= p.Executors {
+			errs = append(errs, fmt.Errorf("at %s all %d executors may be stopped, and nobody is left to take over", s.At, p.Executors))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Timed tells whether s begins at its time and waits for nothing.
+func (s Step) Timed() bool { return s.On == "" && !s.Fault.OnMessage() }
