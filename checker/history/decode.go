@@ -88,6 +88,8 @@ func (d *Decoder) fact(e *Event, name []byte) error {
 		return decodeInt(d, &e.XID)
 	case "epoch":
 		return decodeInt(d, &e.Epoch)
+	case "committed":
+		return d.int64(&e.Committed)
 	case "changes":
 		return d.changes(&e.Changes)
 	case "covers":

@@ -53,6 +53,7 @@ func appendFacts(b []byte, e *Event) []byte {
 	b = optString(b, `,"lsn":`, e.LSN)
 	b = optInt(b, `,"xid":`, int64(e.XID))
 	b = optInt(b, `,"epoch":`, int64(e.Epoch))
+	b = optInt(b, `,"committed":`, e.Committed)
 	if len(e.Changes) > 0 {
 		b = append(b, `,"changes":[`...)
 		for i := range e.Changes {

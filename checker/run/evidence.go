@@ -31,6 +31,7 @@ var notEvidence = []string{"schema_history"}
 // evidence is the run's recorder and all its witnesses.
 type evidence struct {
 	rec  *history.Recorder
+	rest func() // ends the signs of life
 	mu   sync.Mutex
 	taps []*wiretap.Relay
 
@@ -54,7 +55,7 @@ func openEvidence(dir, id string, c Config, versions map[string]string) (*eviden
 	if err != nil {
 		return nil, fmt.Errorf("begin the history: %w", err)
 	}
-	return &evidence{rec: rec}, nil
+	return &evidence{rec: rec, rest: showLife(rec)}, nil
 }
 
 func versions(postgres string) map[string]string {
@@ -131,6 +132,7 @@ func (e *evidence) collect(ctx context.Context) error {
 		e.logs.Close()
 	}
 	e.rec.Complete(history.Nemesis)
+	e.rest()
 	e.rec.Complete(history.Run)
 	errs = append(errs, e.rec.Close())
 	return errors.Join(errs...)

@@ -2,6 +2,7 @@ package witness
 
 import (
 	"fmt"
+	"time"
 
 	"fenceproof/checker/history"
 
@@ -13,6 +14,7 @@ type transaction struct {
 	xid     uint32
 	commit  pglogrepl.LSN // where its commit record begins: its place in the commit order
 	end     pglogrepl.LSN // where that record ends
+	at      time.Time     // by the database's clock
 	changes []history.Change
 }
 
@@ -62,7 +64,7 @@ func (d *decoder) feed(m pglogrepl.Message) (*transaction, *pglogrepl.LogicalDec
 		if t == nil {
 			return nil, nil, fmt.Errorf("the log ended a transaction at %s that it had not begun", m.CommitLSN)
 		}
-		d.open, t.commit, t.end = nil, m.CommitLSN, m.TransactionEndLSN
+		d.open, t.commit, t.end, t.at = nil, m.CommitLSN, m.TransactionEndLSN, m.CommitTime
 		return t, nil, nil
 	case *pglogrepl.LogicalDecodingMessageV2:
 		return nil, m, nil

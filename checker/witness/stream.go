@@ -258,7 +258,7 @@ func (r *reader) commit(t *transaction) error {
 		return nil
 	}
 	e := history.Event{Type: contract.OK, Proc: r.cfg.Proc, Op: history.OpCommit,
-		LSN: t.commit.String(), XID: t.xid, Epoch: r.cfg.Epoch, Changes: t.changes}
+		LSN: t.commit.String(), XID: t.xid, Epoch: r.cfg.Epoch, Committed: t.at.UnixMicro(), Changes: t.changes}
 	if !fits(&e, r.decode.size) {
 		return misplaced{tooLong(t.xid)}
 	}
