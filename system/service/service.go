@@ -98,18 +98,20 @@ func (s *Service) run(ctx context.Context, log *slog.Logger, reg *prometheus.Reg
 		return fmt.Errorf("open the private listener: %w", err)
 	}
 	defer admin.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
-	serveOn(ctx, g, admin, s.Admin.handler(reg))
 	if s.Handler != nil {
 		public, err := net.Listen("tcp", s.Listen)
 		if err != nil {
 			return fmt.Errorf("open the public listener: %w", err)
 		}
 		defer public.Close()
-		serveOn(ctx, g, public, s.Handler)
+		serveOn(ctx, g, public, s.Handler, log)
 	}
+	serveOn(ctx, g, admin, s.Admin.handler(reg), log)
 	if s.Run != nil {
-		g.Go(func() error { return s.Run(ctx) })
+		g.Go(func() error { defer stop(); return s.Run(ctx) })
 	}
 	log.Info("serving", "event", "serving", "listen", s.Listen, "admin", s.AdminListen)
 	err = g.Wait()
@@ -122,8 +124,8 @@ func (s *Service) run(ctx context.Context, log *slog.Logger, reg *prometheus.Reg
 // drain is how long a stopping process waits for the requests it is serving.
 const drain = 5 * time.Second
 
-func serveOn(ctx context.Context, g *errgroup.Group, l net.Listener, h http.Handler) {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+func serveOn(ctx context.Context, g *errgroup.Group, l net.Listener, h http.Handler, log *slog.Logger) {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)}
 	g.Go(func() error {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve on %s: %w", l.Addr(), err)
