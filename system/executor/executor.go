@@ -59,7 +59,7 @@ type Executor struct {
 	wake     chan struct{} // an account was given up with work left
 
 	mu     sync.Mutex
-	failed error // of the last look for work
+	failed error // of the last look for work; errNotLooked before the first
 }
 
 // New makes an executor; Run does the work.
@@ -75,8 +75,12 @@ func New(o Options) *Executor {
 		dice:    rand.New(rand.NewPCG(h.Sum64(), 0)),
 		desk:    newDesk(),
 		wake:    make(chan struct{}, 1),
+		failed:  errNotLooked,
 	}
 }
+
+// errNotLooked is what a process says of itself that has only begun.
+var errNotLooked = errors.New("nobody has looked for work yet")
 
 // Ready tells whether the last look for work was answered.
 func (e *Executor) Ready(context.Context) error {
@@ -209,6 +213,6 @@ func (e *Executor) release(ctx context.Context, lease Lease, account string) {
 	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.StepTimeout)
 	defer cancel()
 	if err := lease.Release(c); err != nil {
-		e.log.Warn("the lock could not be given back and will expire", "event", "release_failed", "accountId", account, "token", lease.Token(), "error", err)
+		e.log.Warn("the lock could not be given back and will expire", "event", "release_failed", "accountId", account, "fencingToken", lease.Token(), "error", err)
 	}
 }

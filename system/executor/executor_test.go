@@ -36,6 +36,9 @@ func TestAnExecutorIsNotReadyWhilePaymentResourceDoesNotAnswer(t *testing.T) {
 	e := New(Options{OwnerID: "executor-1", PaymentResourceURL: "http://127.0.0.1:1", RailProxyURL: "http://127.0.0.1:1", Concurrency: 1,
 		StepTimeout: time.Second, Poll: time.Second, Log: quiet, Registerer: prometheus.NewRegistry()})
 	defer e.services.close()
+	if e.Ready(t.Context()) == nil {
+		t.Error("ready although nothing was looked for yet")
+	}
 	if found, cursor := e.findWork(t.Context(), "page 7"); len(found) != 0 || cursor != "" {
 		t.Errorf("found %v, then %q; want nothing, and a look from the beginning", found, cursor)
 	}

@@ -65,7 +65,7 @@ func (p pass) run(ctx context.Context, account string) result {
 
 // work takes one payout as far as it goes.
 func (p pass) work(ctx context.Context, on paymentclient.Payout) result {
-	log := p.log.With("payoutId", on.PayoutID, "accountId", on.AccountID, "token", p.lease.Token())
+	log := p.log.With("payoutId", on.PayoutID, "accountId", on.AccountID, "fencingToken", p.lease.Token())
 	now := situation{state: on.State}
 	for range maxSteps {
 		todo := next(now)

@@ -140,12 +140,12 @@ func (p *Proxy) forward(ctx context.Context, r request, in intent) (*accepted, e
 	case acked:
 		p.metrics.submissions.WithLabelValues(string(acked)).Inc()
 		p.log.Info("submission acknowledged", "event", "rail_submitted", "outcome", result, "submissionId", in.id,
-			"payoutId", r.PayoutID, "accountId", r.AccountID, "token", r.token, "ownerId", r.owner, "railReference", reference)
+			"payoutId", r.PayoutID, "accountId", r.AccountID, "fencingToken", r.token, "ownerId", r.owner, "railReference", reference)
 		return &accepted{in.id, acked, reference}, nil
 	case rejected:
 		p.metrics.submissions.WithLabelValues(string(rejected)).Inc()
 		p.log.Info("submission declined by the rail", "event", "rail_submitted", "outcome", result, "submissionId", in.id,
-			"payoutId", r.PayoutID, "accountId", r.AccountID, "token", r.token, "ownerId", r.owner)
+			"payoutId", r.PayoutID, "accountId", r.AccountID, "fencingToken", r.token, "ownerId", r.owner)
 		return nil, wire.NewError(wire.Rejected, "the rail declined the transfer; no money has moved").With(submissionRef{in.id})
 	}
 	return nil, p.ambiguous(r, in.id, "whether the rail has moved the money is not known", why)
@@ -160,7 +160,7 @@ type submissionRef struct {
 func (p *Proxy) ambiguous(r request, id, message string, why error) error {
 	p.metrics.submissions.WithLabelValues(string(timeout)).Inc()
 	p.log.Warn(message, "event", "rail_ambiguous", "submissionId", id, "payoutId", r.PayoutID, "accountId", r.AccountID,
-		"token", r.token, "ownerId", r.owner, "error", why)
+		"fencingToken", r.token, "ownerId", r.owner, "error", why)
 	return wire.NewError(wire.RailAmbiguous, "%s", message).With(submissionRef{id})
 }
 
