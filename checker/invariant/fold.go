@@ -31,8 +31,11 @@ type Fold interface {
 }
 
 // folds makes the folds of a payout run, in the order of their verdicts. Another invariant is another file and a line here.
-func folds(b *book, t *tally) []Fold {
-	return []Fold{newTokenOrder(b, t), newPaidOnce(b, t), newBalance(b, t), newGrants(b, t), newFencePoints(b, t)}
+func folds(b *book, t *tally, s verdict.Settings) []Fold {
+	return []Fold{
+		newTokenOrder(b, t), newPaidOnce(b, t), newBalance(b, t), newGrants(b, t), newFencePoints(b, t),
+		newLeases(b, t), newGranted(b, t), newStates(b, t), newProgress(b, t, s), newDeadlines(b, t, s), newDurable(b, t),
+	}
 }
 
 // tally is shared by all folds of a Judge: how much was found, and what first.

@@ -35,7 +35,7 @@ type Counts struct {
 // NewJudge makes a Judge for one run with these settings, which decide what danger a pass needs.
 func NewJudge(s verdict.Settings) *Judge {
 	j := &Judge{settings: s, book: newBook(), gaps: map[history.Witness]string{}}
-	j.folds = folds(j.book, &j.tally)
+	j.folds = folds(j.book, &j.tally, s)
 	return j
 }
 
@@ -106,6 +106,17 @@ func (j *Judge) deliver(e *history.Event) {
 	if why := j.book.holes[e.W]; why != "" {
 		j.gap(e.W, why)
 	}
+}
+
+// Waiting is the T of the earliest event that was observed and is not judged yet, because it waits for paydb; ok is false
+// when none is.
+func (j *Judge) Waiting() (t int64, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.held) == 0 {
+		return 0, false
+	}
+	return j.held[0].T, true
 }
 
 // Found is how many violations have been found so far. Violations are never taken back.

@@ -39,10 +39,10 @@ func (w *world) transition(r *request, p *worldPayout, a *worldAccount) answer {
 	update := func() {
 		w.commit(history.Change{Table: "payout", Kind: history.Update, Old: before, New: w.payoutRow(p)})
 	}
-	claimed := func() { // claims and resolves raise the fence and stamp the payout
+	claimed := func(evidence ...history.Change) { // claims and resolves raise the fence and stamp the payout
 		a.fence, p.token, p.by = r.Token-1, r.Token, string(r.Proc)
-		w.commit(history.Change{Table: "account", Kind: history.Update, Old: beforeAccount, New: w.accountRow(a)},
-			history.Change{Table: "payout", Kind: history.Update, Old: before, New: w.payoutRow(p)})
+		w.commit(append(evidence, history.Change{Table: "account", Kind: history.Update, Old: beforeAccount, New: w.accountRow(a)},
+			history.Change{Table: "payout", Kind: history.Update, Old: before, New: w.payoutRow(p)})...)
 	}
 	mine := w.paymentOff || p.token == r.Token
 	switch {
@@ -59,10 +59,11 @@ func (w *world) transition(r *request, p *worldPayout, a *worldAccount) answer {
 		p.attempts++
 		claimed()
 	case r.Op == contract.OpResolve && p.state == contract.RailAmbiguous:
+		found := "ABSENT"
 		if p.state = contract.Failed; w.attempts[p.id] != nil && w.attempts[p.id].moved {
-			p.state = contract.RailAcked
+			p.state, found = contract.RailAcked, "ACKED"
 		}
-		claimed()
+		claimed(history.Change{Table: "payout_resolution", Kind: history.Insert, New: row{"payout_id": p.id, "outcome": found, "token": itoa(r.Token)}})
 	case r.Op == contract.OpSubmitted && mine && p.state == contract.Claimed:
 		p.state = contract.RailSubmitted
 		update()

@@ -3,6 +3,7 @@ package invariant
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -22,6 +23,7 @@ type world struct {
 	accounts map[string]*worldAccount
 	payouts  map[string]*worldPayout
 	grants   map[string]*worldGrant
+	sessions map[string]bool // by session and epoch
 	stored   map[string]answer
 	attempts map[string]*attempt
 	money    int
@@ -44,9 +46,16 @@ type worldPayout struct {
 }
 
 type worldGrant struct {
-	owner, session string
-	token          int64
+	owner, session    string
+	token             int64
+	acquired, expires int64
 }
+
+// worldLease is how long a grant lives without a renewal, worldSession a session.
+const (
+	worldLease   = int64(time.Second)
+	worldSession = int64(300 * time.Hour)
+)
 
 type attempt struct {
 	id, payout string
@@ -76,7 +85,7 @@ type request struct {
 func newWorld() *world {
 	return &world{
 		nextToken: 40,
-		accounts:  map[string]*worldAccount{}, payouts: map[string]*worldPayout{}, grants: map[string]*worldGrant{},
+		accounts:  map[string]*worldAccount{}, payouts: map[string]*worldPayout{}, grants: map[string]*worldGrant{}, sessions: map[string]bool{},
 		stored: map[string]answer{}, attempts: map[string]*attempt{},
 	}
 }
@@ -88,14 +97,20 @@ func (w *world) record(e history.Event) history.Event {
 	return e
 }
 
+// stamp is a time as PostgreSQL writes it.
+func stamp(at int64) string { return time.Unix(1767225600, at).UTC().Format(pgTime) }
+
+// micros is a time as a commit bears it.
+func micros(at int64) int64 { return time.Unix(1767225600, at).UnixMicro() }
+
 func (w *world) commit(changes ...history.Change) {
 	w.xid++
-	w.record(history.Event{W: history.PayDB, Type: contract.OK, Proc: contract.PayDB, Op: history.OpCommit, XID: w.xid, LSN: fmt.Sprintf("0/%X", w.clock), Changes: changes})
+	w.record(history.Event{W: history.PayDB, Type: contract.OK, Proc: contract.PayDB, Op: history.OpCommit, XID: w.xid, LSN: fmt.Sprintf("0/%X", w.clock), Committed: micros(w.clock), Changes: changes})
 }
 
 func (w *world) commitLock(epoch int, changes ...history.Change) {
 	w.xid++
-	w.record(history.Event{W: history.LockDB, Type: contract.OK, Proc: contract.LockDB, Op: history.OpCommit, XID: w.xid, Epoch: epoch, Changes: changes})
+	w.record(history.Event{W: history.LockDB, Type: contract.OK, Proc: contract.LockDB, Op: history.OpCommit, XID: w.xid, Epoch: epoch, Committed: micros(w.clock), Changes: changes})
 }
 
 // watermarks: both databases' witnesses have recorded all that happened up to now.
@@ -147,21 +162,46 @@ func (w *world) acquire(proc, account string) int64 {
 	return token
 }
 
-// grant writes the grant's row: over an expired one, or anew.
+// grant writes the grant's row: over an expired one, or anew. Where another session still holds the key, its lease runs
+// out first.
 func (w *world) grant(epoch int, proc, account string, token int64) {
 	g := &worldGrant{owner: proc, session: "session-" + proc, token: token}
+	w.openSession(epoch, g)
+	old := w.grants[account]
+	if old != nil && old.session != g.session {
+		w.clock = max(w.clock, old.expires)
+	}
+	g.acquired, g.expires = w.clock, w.clock+worldLease
 	c := history.Change{Table: "lock_entry", Kind: history.Insert, New: w.grantRow(account, g)}
-	if old := w.grants[account]; old != nil {
+	if old != nil {
 		c.Kind, c.Old = history.Update, w.grantRow(account, old)
-		c.Old["acquired_at"] = "before"
 	}
 	w.grants[account] = g
 	w.commitLock(epoch, c)
 }
 
+func (w *world) openSession(epoch int, g *worldGrant) {
+	if id := fmt.Sprint(g.session, " ", epoch); !w.sessions[id] {
+		w.sessions[id] = true
+		w.commitLock(epoch, history.Change{Table: "lock_session", Kind: history.Insert, New: w.sessionRow(g, w.clock, w.clock+worldSession)})
+	}
+}
+
+func (w *world) sessionRow(g *worldGrant, created, expires int64) row {
+	return row{"session_id": g.session, "owner_id": g.owner, "created_at": stamp(created), "expires_at": stamp(expires)}
+}
+
 func (w *world) grantRow(account string, g *worldGrant) row {
 	return row{"lock_key": keyPrefix + account, "owner_id": g.owner, "session_id": g.session, "fencing_token": itoa(g.token),
-		"acquired_at": itoa(w.clock), "expires_at": itoa(w.clock + 1000)}
+		"acquired_at": stamp(g.acquired), "expires_at": stamp(g.expires)}
+}
+
+// renew extends the account's grant, from now on.
+func (w *world) renew(account string) {
+	g := w.grants[account]
+	old := w.grantRow(account, g)
+	g.expires = w.clock + worldLease
+	w.commitLock(0, history.Change{Table: "lock_entry", Kind: history.Update, Old: old, New: w.grantRow(account, g)})
 }
 
 func (w *world) answerAcquire(r *request, token int64) {
@@ -170,12 +210,23 @@ func (w *world) answerAcquire(r *request, token int64) {
 	w.reply(r)
 }
 
-// release frees the account's lock.
+// release lets the holder give the account's lock back.
 func (w *world) release(account string) {
-	if g := w.grants[account]; g != nil {
-		delete(w.grants, account)
-		w.commitLock(0, history.Change{Table: "lock_entry", Kind: history.Delete, Old: w.grantRow(account, g)})
+	g := w.grants[account]
+	if g == nil {
+		return
 	}
+	r := w.send(history.Event{Op: contract.OpRelease, Proc: contract.Process(g.owner), Key: keyPrefix + account, Token: g.token, Session: g.session})
+	w.free(account)
+	r.answer = answer{status: 204}
+	w.reply(r)
+}
+
+// free takes the account's grant away, and nothing shows that anybody asked for that.
+func (w *world) free(account string) {
+	g := w.grants[account]
+	delete(w.grants, account)
+	w.commitLock(0, history.Change{Table: "lock_entry", Kind: history.Delete, Old: w.grantRow(account, g)})
 }
 
 // send records a request as received and forwarded.

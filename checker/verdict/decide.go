@@ -26,6 +26,8 @@ func Decide(inv Invariant, missing map[history.Witness]string, s Settings) Invar
 			parts = append(parts, fmt.Sprintf("the evidence of the %s witness is not whole: %s", w, missing[w]))
 		}
 		inv.Reason = strings.Join(parts, "; ")
+	case inv.Doubt != "":
+		inv.Status, inv.Reason = Inconclusive, inv.Doubt
 	case inv.Checked == 0:
 		inv.Status, inv.Reason = NotExercised, "the history holds nothing that it could be judged by"
 	default:

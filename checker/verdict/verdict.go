@@ -73,6 +73,8 @@ type Invariant struct {
 	Unresolved int64       `json:"unresolved,omitempty"`
 	Found      int64       `json:"found"` // violations found
 	Violations []Violation `json:"violations,omitempty"`
+	// Doubt says why nobody can know, although no witness has a gap; Decide makes Inconclusive of it.
+	Doubt string `json:"-"`
 }
 
 // Run is the conclusion about one run: verdict.json.

@@ -1,0 +1,248 @@
+// DUR-01: whatever was answered definite had been committed before the answer, and a replay equals its original.
+
+package invariant
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// durable joins every definite answer with the row, or the journal's line, that holds its effect. The order of arrival
+// proves nothing, but a witness's watermark does: it says that everything that had happened by then is recorded. So an
+// answer whose effect is not there once the watermark has passed the answer was given before its effect was committed;
+// and an effect recorded behind a watermark was not committed before the time that the watermark covers.
+type durable struct {
+	findings
+	stores   map[history.Witness]*effects
+	sent     map[int64]sending // open calls
+	replies  map[*payout]*replies
+	attempts map[string]int64 // payout → the token of its attempt at the rail
+
+	replays, lost int64
+}
+
+// sending is where a call stood when it was forwarded.
+type sending struct{ i, t int64 }
+
+// replies are the first answers to a payout's requests, so that later ones can be compared with them.
+type replies struct {
+	first     []reply
+	forgotten int64
+}
+
+type reply struct {
+	op          contract.Op
+	token       int64
+	status      int
+	body        uint64 // a hash
+	sent        sending
+	i, t, calls int64
+}
+
+func newDurable(b *book, t *tally) *durable {
+	f := &durable{
+		findings: findings{id: "DUR-01", guarantee: "The effect of whatever was answered definite was committed before the answer, and a replay equals its original.", book: b, tally: t},
+		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, replies: map[*payout]*replies{}, attempts: map[string]int64{},
+	}
+	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
+		f.stores[w] = &effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}}
+	}
+	return f
+}
+
+func (f *durable) RestsOn() []history.Witness {
+	return []history.Witness{history.PayDB, history.LockDB, history.Journal, history.Wiretap}
+}
+
+func (f *durable) Observe(e *history.Event) {
+	f.explain(e)
+	s := f.stores[e.W]
+	switch {
+	case e.W == history.Wiretap:
+		f.call(e)
+	case s == nil:
+	case f.book.lost[e.W]:
+		s.blind = true
+	case e.Op == history.OpWatermark:
+		f.settle(e.W, s, e)
+	case e.Op == history.OpMoney:
+		f.happened(e, effect{kind: effectMoney, of: e.RailRef})
+	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.PayDB:
+		f.payments(&f.book.txn, e)
+	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.LockDB:
+		f.locks(e)
+	}
+}
+
+// call follows a mutating call from its forwarding to its answer.
+func (f *durable) call(e *history.Event) {
+	switch {
+	case e.Op.Read() || e.Op == contract.OpUnknown:
+	case e.Stage == history.Forwarded:
+		f.sent[e.Call] = sending{e.I, e.T}
+	case e.Stage == history.Answered:
+		sent := f.sent[e.Call]
+		delete(f.sent, e.Call)
+		if e.Type == contract.Info {
+			f.lost++
+		}
+		f.answered(e, sent)
+	}
+}
+
+func (f *durable) answered(e *history.Event, sent sending) {
+	switch x, where := f.promised(e); {
+	case where == "":
+	case e.Op.AtPayment() && !f.original(e, sent):
+	default:
+		f.expect(where, &expectation{effect: x, answer: f.book.keep(e), sent: sent})
+	}
+}
+
+// original notes the first answer to a request of payment-resource, and compares each later one with it: the same
+// operation, payout and token has one effect, and its stored answer is given again.
+func (f *durable) original(e *history.Event, sent sending) bool {
+	p := f.book.payout(e.Payout)
+	r := f.replies[p]
+	if r == nil {
+		r = &replies{}
+		f.replies[p] = r
+	}
+	now := reply{op: e.Op, token: e.Token, status: e.Status, body: hashOf(e.Res), sent: sent, i: e.I, t: e.T, calls: e.Call}
+	for _, was := range r.first {
+		if was.op != e.Op || was.token != e.Token {
+			continue
+		}
+		f.checked++
+		f.replays++
+		if was.status != now.status || was.body != now.body {
+			f.report(fmt.Sprintf("%s's %s of payout %s with token %d was answered %d, and its replay %d with another body", e.Proc, e.Op, e.Payout, e.Token, was.status, e.Status),
+				f.about(e), was.show(e), sentAs(e, sent), f.book.keep(e))
+		}
+		return false
+	}
+	if e.Token <= r.forgotten {
+		f.unresolved++
+		return false
+	}
+	if len(r.first) == maxPrior {
+		r.forgotten = max(r.forgotten, r.first[0].token)
+		r.first = slices.Delete(r.first, 0, 1)
+	}
+	r.first = append(r.first, now)
+	return true
+}
+
+// show is the first answer, as far as a later answer to the same request tells what it was.
+func (r *reply) show(later *history.Event) *history.Event {
+	e := *later
+	e.I, e.T, e.Call, e.Status, e.Req, e.Res = r.i, r.t, r.calls, r.status, "", ""
+	return &e
+}
+
+// sentAs is the forwarding of the call that e answers.
+func sentAs(e *history.Event, sent sending) *history.Event {
+	if sent.i == 0 {
+		return nil
+	}
+	return &history.Event{I: sent.i, T: sent.t, W: history.Wiretap, Type: contract.Invoke, Proc: e.Proc, Op: e.Op, Stage: history.Forwarded,
+		Call: e.Call, Link: e.Link, Key: e.Key, Payout: e.Payout, Account: e.Account, Owner: e.Owner, Session: e.Session, Token: e.Token}
+}
+
+// about says which other answers explain a violation around e.
+func (f *durable) about(e *history.Event) want {
+	return want{account: f.book.accountOf(e), payout: e.Payout, key: e.Key, tokens: [2]int64{max(e.Token, e.Granted)}}
+}
+
+// expect joins an answer with its effect, if that was recorded already.
+func (f *durable) expect(where history.Witness, x *expectation) {
+	s := f.stores[where]
+	was := s.take(x.effect)
+	switch {
+	case was != nil && was.after.covers >= x.answer.T && !s.blind:
+		f.checked++
+		f.report(fmt.Sprintf("%s was answered %d to its %s before the effect was committed", x.answer.Proc, x.answer.Status, x.answer.Op),
+			f.about(x.answer), sentAs(x.answer, x.sent), x.answer, was.after.show(where), was.show(where))
+	case was != nil:
+		f.checked++
+	case s.blind, x.sent.t <= s.forgotten:
+		f.unresolved++
+	case s.mark.covers >= x.answer.T:
+		f.missing(where, x)
+	default:
+		s.await(x)
+	}
+}
+
+// happened takes an effect out of a log.
+func (f *durable) happened(e *history.Event, x effect) {
+	if f.stores[e.W].record(e, x) {
+		f.checked++
+	}
+}
+
+// settle concludes about the answers that a watermark has passed.
+func (f *durable) settle(where history.Witness, s *effects, mark *history.Event) {
+	if mark.Covers > s.mark.covers {
+		s.mark = watermark{mark.Covers, mark.I, mark.T}
+	}
+	for _, x := range s.due() {
+		f.missing(where, x)
+	}
+}
+
+// missing: the effect of an answer had not been committed when the answer was given.
+func (f *durable) missing(where history.Witness, x *expectation) {
+	s := f.stores[where]
+	if s.blind {
+		f.unresolved++
+		return
+	}
+	f.checked++
+	if x.effect.kind == effectAttempt && f.indexed(x.answer) {
+		return
+	}
+	f.report(fmt.Sprintf("%s was answered %d to its %s%s, but the effect was not in the %s log by then", x.answer.Proc, x.answer.Status, x.answer.Op, subject(x.answer), where),
+		f.about(x.answer), sentAs(x.answer, x.sent), x.answer, s.mark.show(where))
+}
+
+// indexed: where rail-proxy's fence is switched off, it forwards a second submission that the index kept off the record.
+// Only the attempt under the other token is there.
+func (f *durable) indexed(answer *history.Event) bool {
+	token, there := f.attempts[answer.Payout]
+	return there && token != answer.Token && answer.Outcome != contract.OutcomeFenced
+}
+
+// subject is what an answer was about, for a sentence.
+func subject(e *history.Event) string {
+	switch {
+	case e.Payout != "":
+		return fmt.Sprintf(" of payout %s with token %d", e.Payout, e.Token)
+	case e.Key != "":
+		return fmt.Sprintf(" of key %s with token %d", e.Key, max(e.Token, e.Granted))
+	case e.Session != "":
+		return " of session " + e.Session
+	}
+	return ""
+}
+
+// Finish: what is not in a log by now was never there, if the log is whole.
+func (f *durable) Finish(whole func(history.Witness) bool) {
+	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
+		s := f.stores[w]
+		s.blind = s.blind || !whole(w)
+		s.mark.covers = math.MaxInt64
+		for _, x := range s.due() {
+			f.missing(w, x)
+		}
+	}
+}
+
+func (f *durable) Verdict() verdict.Invariant {
+	return f.verdict(map[string]int64{"replays": f.replays, "answers_lost": f.lost})
+}

@@ -1,0 +1,88 @@
+package invariant
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// span is a time between two moments of the harness's clock.
+type span struct{ from, to int64 }
+
+func (s span) overlaps(from, to int64) bool { return s.from <= to && s.to >= from }
+
+// pulse watches whether the harness itself stood still: its signs of life come every 100 ms.
+type pulse struct {
+	last int64
+	gaps []span // the latest that were longer than a moment
+}
+
+const (
+	aMoment = 150 * time.Millisecond // a gap between two signs of life that means nothing
+	maxGaps = 1024
+)
+
+func (p *pulse) observe(e *history.Event) {
+	if e.W != history.Run || e.Op != history.OpAlive {
+		return
+	}
+	if p.last != 0 && e.T-p.last > int64(aMoment) {
+		if len(p.gaps) == maxGaps {
+			p.gaps = append(p.gaps[:0], p.gaps[1:]...)
+		}
+		p.gaps = append(p.gaps, span{p.last, e.T})
+	}
+	p.last = e.T
+}
+
+// stood is the longest time that the harness stood still between two moments.
+func (p *pulse) stood(from, to int64) time.Duration {
+	var longest int64
+	for _, g := range p.gaps {
+		if g.overlaps(from, to) {
+			longest = max(longest, g.to-g.from)
+		}
+	}
+	if p.last != 0 && to > p.last {
+		longest = max(longest, to-p.last)
+	}
+	return time.Duration(longest)
+}
+
+// setting reads a duration that the run gave to its services, and what the contract gives where it names none.
+func setting(s verdict.Settings, name string, otherwise time.Duration) time.Duration {
+	d, err := time.ParseDuration(s.Services[name])
+	if err != nil {
+		return otherwise
+	}
+	return d
+}
+
+// The contract's defaults.
+const (
+	defaultLockTTL    = 30 * time.Second
+	defaultSessionTTL = 15 * time.Second
+	defaultMargin     = 0.30
+)
+
+// leaseTimes are the lease times of a run.
+type leaseTimes struct {
+	lock, session time.Duration
+	margin        float64 // share of a lease that its holder does not use
+}
+
+func leaseTimesOf(s verdict.Settings) leaseTimes {
+	margin, err := strconv.ParseFloat(cmp.Or(s.Services["LOCK_CLIENT_SAFETYMARGIN"], "0.30"), 64)
+	if err != nil {
+		margin = defaultMargin
+	}
+	return leaseTimes{setting(s, "LOCK_DEFAULT_TTL", defaultLockTTL), setting(s, "LOCK_SESSION_TTL", defaultSessionTTL), margin}
+}
+
+// usable is how much of a lease its holder may use.
+func (l leaseTimes) usable(lease time.Duration) int64 {
+	return int64(float64(lease) * (1 - l.margin))
+}

@@ -1,0 +1,79 @@
+package invariant
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// earlyEnd is a grant that ended before its expiry, until the wiretap can tell who asked for that.
+type earlyEnd struct {
+	key   string
+	row   *leaseRow
+	event *history.Event
+}
+
+// maxUnheard bounds the grants of a key that were taken back before anybody was told of them.
+const maxUnheard = 8
+
+// hear takes what the wiretap says of keys. It records on the harness's own clock, so an event of a later time than a
+// commit was recorded says that all that was sent before that commit has been recorded too.
+func (f *leases) hear(e *history.Event) {
+	switch {
+	case e.Op == contract.OpRelease && e.Stage == history.Forwarded:
+		f.key(e.Key).asked.add(e.Token)
+	case isAnswer(e, contract.OpAcquire):
+		k := f.key(e.Key)
+		k.answered.add(e.Granted)
+		if i := slices.IndexFunc(k.unheard, func(x earlyEnd) bool { return x.row.token == e.Granted }); i >= 0 {
+			x := k.unheard[i]
+			f.report(fmt.Sprintf("%s was answered token %d for key %s, which had ended before its expiry without a release, a revoke or its session's end", e.Proc, e.Granted, e.Key),
+				want{key: e.Key, tokens: [2]int64{e.Granted}}, x.row.event, x.event, f.book.keep(e))
+		}
+	}
+	f.passed = max(f.passed, e.T)
+	f.settle()
+}
+
+// settle concludes about the early ends that the wiretap has passed.
+func (f *leases) settle() {
+	for len(f.early) > 0 && f.early[0].event.T < f.passed {
+		f.conclude(f.early[0])
+		f.early = slices.Delete(f.early, 0, 1)
+	}
+}
+
+func (f *leases) conclude(x earlyEnd) {
+	k := f.keys[x.key]
+	switch {
+	case k.asked.has(x.row.token):
+		f.checked++
+	case f.open || f.book.lost[history.Wiretap] || k.asked.dropped(x.row.token) || k.answered.dropped(x.row.token):
+		f.unresolved++
+	case !k.answered.has(x.row.token):
+		f.checked++ // the server may take a grant back that nobody was told of
+		if len(k.unheard) == maxUnheard {
+			k.unheard = slices.Delete(k.unheard, 0, 1)
+		}
+		k.unheard = append(k.unheard, x)
+	default:
+		f.checked++
+		f.report(fmt.Sprintf("%s's grant of key %s with token %d ended before its expiry at %s without a release under its token, a revoke or its session's end",
+			x.row.owner, x.key, x.row.token, x.row.expires), want{key: x.key, tokens: [2]int64{x.row.token}}, x.row.event, x.event)
+	}
+}
+
+// Finish: what nobody has asked for by now, nobody asked for, if the wiretap is whole.
+func (f *leases) Finish(whole func(history.Witness) bool) {
+	f.open = !whole(history.Wiretap)
+	f.passed = math.MaxInt64
+	f.settle()
+}
+
+func (f *leases) Verdict() verdict.Invariant {
+	return f.verdict(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers})
+}

@@ -1,0 +1,111 @@
+package invariant
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// Finish: what was not granted by now never was, where all three witnesses are whole.
+func (f *granted) Finish(whole func(history.Witness) bool) {
+	for _, w := range f.RestsOn() {
+		f.open = f.open || !whole(w)
+	}
+	for _, by := range sortedAuthorships(f.unsigned) {
+		w := f.unsigned[by]
+		if w.token = by.payout.author(by.op).settle(); w.token != 0 {
+			f.write(by.payout.account, w)
+		} else {
+			f.unresolved++
+		}
+	}
+	for _, id := range sortedWrites(f.pending) {
+		f.never(id, f.pending[id])
+	}
+	for _, id := range sortedWrites(f.suspects) {
+		s := f.suspects[id]
+		of := f.written[id.account]
+		if of == nil || f.key(keyPrefix+id.account.id).logged.has(id.token) {
+			continue
+		}
+		w := of.find(id.op, id.token)
+		switch {
+		case w == nil:
+		case s.aside || f.open:
+			f.unresolved++
+		default:
+			s.maybe = false
+			f.caught(id, s, *w)
+		}
+	}
+}
+
+// never judges a write whose token was not seen answered to anybody.
+func (f *granted) never(id writeID, w signedWrite) {
+	key := keyPrefix + id.account.id
+	k := f.key(key)
+	switch {
+	case k.at(id.token) != 0, k.logged.has(id.token) && k.unknown != 0:
+		f.checked++
+		return
+	case f.open, id.token <= k.forgotten, k.logged.dropped(id.token):
+		f.unresolved++
+		return
+	}
+	if s := f.suspects[id]; s != nil && !s.aside {
+		s.maybe = false
+		f.caught(id, s, w)
+		return
+	}
+	f.checked++
+	what := "which was never granted for key " + key
+	for _, name := range sortedKeys(f.keys) {
+		if f.keys[name].at(id.token) != 0 {
+			what = fmt.Sprintf("which was granted for key %s and not for %s", name, key)
+		}
+	}
+	wants := want{account: id.account.id, tokens: [2]int64{id.token}}
+	if w.payout != nil {
+		wants.payout = w.payout.id
+	}
+	f.report(fmt.Sprintf("account %s was written to with token %d (%s), %s", id.account.id, id.token, id.op, what), wants,
+		w.show(), f.book.key(key).answered.event, id.account.payment.event, id.account.rail.event)
+}
+
+func (f *granted) Verdict() verdict.Invariant {
+	return f.verdict(map[string]int64{"superseded": f.superseded})
+}
+
+func sortedWrites[V any](m map[writeID]V) []writeID {
+	var ids []writeID
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b writeID) int {
+		switch {
+		case a.account.id != b.account.id:
+			return cmp.Compare(a.account.id, b.account.id)
+		case a.token != b.token:
+			return cmp.Compare(a.token, b.token)
+		}
+		return cmp.Compare(a.op, b.op)
+	})
+	return ids
+}
+
+func sortedAuthorships[V any](m map[authorship]V) []authorship {
+	var by []authorship
+	for a := range m {
+		by = append(by, a)
+	}
+	slices.SortFunc(by, func(a, b authorship) int {
+		if a.payout.id != b.payout.id {
+			return cmp.Compare(a.payout.id, b.payout.id)
+		}
+		return cmp.Compare(a.op, b.op)
+	})
+	return by
+}
