@@ -58,7 +58,7 @@ func (s Step) String() string {
 		who = "late "
 	}
 	told := s.Answer.String()
-	if a.Request.Op.forwards() {
+	if a.Request.Op.Forwards() {
 		told = a.Fate.String()
 	}
 	if a.Copied {

@@ -11,8 +11,8 @@ import (
 type Exploration struct {
 	States int
 	Found  Violations
-	// Schedules holds, for every violation found, a shortest schedule that ends with it. Of several of the same length
-	// it is always the same one.
+	// Schedules holds, for every violation found that a step can make, a shortest schedule that ends with it. Of several
+	// of the same length it is always the same one.
 	Schedules map[Violation][]Step
 }
 
@@ -23,11 +23,14 @@ func (p *Protocol) Explore(limit int) (Exploration, error) {
 	}
 	v := newVisited()
 	v.add(p.Start(), 0, 0)
-	out := Exploration{Schedules: map[Violation][]Step{}}
+	out := Exploration{Found: ViolationSet(NeverPosted), Schedules: map[Violation][]Step{}}
 	var steps []Step
 	for at := 0; at < len(v.states); at++ {
 		if len(v.states) > limit {
 			return Exploration{}, fmt.Errorf("explore the protocol: it has more than %d states", limit)
+		}
+		if v.states[at].posted() {
+			out.Found &^= ViolationSet(NeverPosted)
 		}
 		steps = p.Successors(v.states[at], steps[:0])
 		for i, s := range steps {

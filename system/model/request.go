@@ -53,8 +53,8 @@ var opNames = [opCount]string{"nothing", "claim", "submitted", "outcome", "post"
 
 func (o Op) String() string { return opNames[o] }
 
-// forwards tells whether the request is on its way from the proxy to the rail.
-func (o Op) forwards() bool { return o == Forward || o == ForwardUnrecorded }
+// Forwards tells whether the request is on its way from the proxy to the rail.
+func (o Op) Forwards() bool { return o == Forward || o == ForwardUnrecorded }
 
 // Finding is what an outcome or a resolution reports, and what a record at the proxy holds.
 type Finding uint8

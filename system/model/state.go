@@ -97,12 +97,22 @@ func (l Late) rank() uint64 {
 // onItsWay tells whether money may still move for a payout without anybody asking anew.
 func (s *State) onItsWay(payout int) bool {
 	for _, e := range s.Executors {
-		if e.Stage == Sending && e.Next.Op.forwards() && int(e.Next.Payout) == payout {
+		if e.Stage == Sending && e.Next.Op.Forwards() && int(e.Next.Payout) == payout {
 			return true
 		}
 	}
 	for _, l := range s.Late {
-		if l.Request.Op.forwards() && int(l.Request.Payout) == payout {
+		if l.Request.Op.Forwards() && int(l.Request.Payout) == payout {
+			return true
+		}
+	}
+	return false
+}
+
+// posted tells whether a payout is.
+func (b *Books) posted() bool {
+	for i := range b.Payouts {
+		if b.Payouts[i].State == Posted {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ func (b *builder) add(s Step) { b.steps = append(b.steps, s) }
 
 // fates are what may become of q: one for a request, those of the world for a call to the rail.
 func (b *builder) fates(q Request) []Fate {
-	if q.Op.forwards() {
+	if q.Op.Forwards() {
 		return b.Fates
 	}
 	return []Fate{Acknowledged}
@@ -49,14 +49,14 @@ func (b *builder) arrive(i int) {
 		}
 		step.Next.Books, step.Answer, step.Violations = b.Apply(b.s.Books, late.Request, fate)
 		if step.Answer.Code == Forwarding {
-			step.Next.addLate(Late{Request: forwarding(late.Request, step.Answer)})
+			step.Next.addLate(Late{Request: late.Request.Forwarding(step.Answer)})
 		}
 		b.add(step)
 	}
 }
 
-// forwarding is the call to the rail that follows a submission.
-func forwarding(q Request, a Answer) Request {
+// Forwarding is the call to the rail that follows the submission q, which was answered a.
+func (q Request) Forwarding(a Answer) Request {
 	q.Op = Forward
 	if a.Record != NoFinding {
 		q.Op = ForwardUnrecorded
@@ -195,7 +195,7 @@ func (b *builder) send(i int, fate Fate) {
 		step.Next.release(i)
 	}
 	b.add(step)
-	if b.s.Copies > 0 && !q.Op.forwards() {
+	if b.s.Copies > 0 && !q.Op.Forwards() {
 		step.Action.Copied = true
 		step.Next.Copies--
 		step.Next.addLate(Late{q, b.on(Replay) && stored(q.Op, step.Answer)})
@@ -205,7 +205,7 @@ func (b *builder) send(i int, fate Fate) {
 
 // stored tells whether the answer to a request is kept: it took effect, at a resource that keeps answers.
 func stored(op Op, a Answer) bool {
-	return op != Submit && (a.Code == OK || (op == Claim && a.Code == NoFunds))
+	return op < Submit && (a.Code == OK || (op == Claim && a.Code == NoFunds))
 }
 
 // after is how an executor goes on after an answer; false: it releases its grant.
@@ -225,8 +225,8 @@ func (b *builder) after(e Executor, a Answer) (Executor, bool) {
 	case q.Op == Submitted && a.Code == OK:
 		e.Next.Op = Submit
 	case q.Op == Submit && a.Code == Forwarding:
-		e.Next = forwarding(q, a)
-	case q.Op == Submit && a.Code == Duplicate, q.Op.forwards():
+		e.Next = q.Forwarding(a)
+	case q.Op == Submit && a.Code == Duplicate, q.Op.Forwards():
 		e.Next = outcome(q, a.Record)
 	case q.Op == Outcome && a.Code == OK && q.Finding == Acked:
 		e.Next.Op = Post

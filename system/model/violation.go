@@ -18,6 +18,7 @@ const (
 	UnfencedPost                     // INV-05: so did a stale post
 	UnfencedResolve                  // INV-05: so did a stale resolve
 	UnfencedSubmit                   // INV-05: so did a stale submission
+	NeverPosted                      // LIVE-01: no schedule at all posts a payout; it has no schedule
 	violationCount
 )
 
@@ -25,7 +26,7 @@ var violations = [violationCount]struct{ name, invariant string }{
 	{"token-went-down", "INV-01"}, {"paid-twice", "INV-02"}, {"posted-twice", "INV-03"}, {"moved-but-failed", "INV-03"},
 	{"stale-at-account", "INV-05"}, {"stale-at-rail", "INV-05"}, {"failed-posted", "INV-08"}, {"overdrawn", "LIVE-01"},
 	{"unfenced-claim", "INV-05"}, {"unfenced-move", "INV-05"}, {"unfenced-post", "INV-05"}, {"unfenced-resolve", "INV-05"},
-	{"unfenced-submit", "INV-05"},
+	{"unfenced-submit", "INV-05"}, {"never-posted", "LIVE-01"},
 }
 
 func (v Violation) String() string { return violations[v].name }
