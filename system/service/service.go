@@ -124,8 +124,16 @@ func (s *Service) run(ctx context.Context, log *slog.Logger, reg *prometheus.Reg
 // drain is how long a stopping process waits for the requests it is serving.
 const drain = 5 * time.Second
 
+// Limits of reading a request's header, and all of it. Answering has none here: an acquire may wait for half a minute,
+// and every handler bounds its own work.
+const (
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+)
+
 func serveOn(ctx context.Context, g *errgroup.Group, l net.Listener, h http.Handler, log *slog.Logger) {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)}
 	g.Go(func() error {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve on %s: %w", l.Addr(), err)
