@@ -81,6 +81,12 @@ func TestABadRequestIsAnsweredWithTheFieldNamedAndWritesNothing(t *testing.T) {
 	for _, q := range badQueries {
 		refuse("list "+q.query, "GET", "/v1/payouts?"+q.query, nil, "", 400, "INVALID_REQUEST", q.mention)
 	}
+	for _, path := range []string{"/v1/payouts", "/v1/payouts/" + p, "/v1/accounts/" + acct} {
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+			refuse(method+" of "+path, method, path, goodHeaders(p, "41"), `{}`, 405, "METHOD_NOT_ALLOWED", method)
+		}
+	}
+	refuse("a payout that is no UUID", "GET", "/v1/payouts/7", nil, "", 400, "INVALID_REQUEST", "UUID")
 	refuse("an account that is no UUID", "GET", "/v1/accounts/7", nil, "", 400, "INVALID_REQUEST", "UUID")
 	refuse("an unknown account", "GET", "/v1/accounts/"+uuid.NewString(), nil, "", 404, "NOT_FOUND", "account")
 	refuse("an unknown payout", "GET", "/v1/payouts/"+uuid.NewString(), nil, "", 404, "NOT_FOUND", "payout")
