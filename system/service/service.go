@@ -129,10 +129,11 @@ const drain = 5 * time.Second
 const (
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
+	idleTimeout   = 2 * time.Minute // beyond that of the clients, which hang up first
 )
 
 func serveOn(ctx context.Context, g *errgroup.Group, l net.Listener, h http.Handler, log *slog.Logger) {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)}
 	g.Go(func() error {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {

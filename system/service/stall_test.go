@@ -88,3 +88,23 @@ func TestAnAnswerThatTakesItsTimeIsNotCutShort(t *testing.T) {
 		_ = res.Body.Close()
 	})
 }
+
+// A client that keeps a connection hangs up first, after 30 s (wire.Client): a server that did would fail a request on its
+// way.
+func TestAnIdleConnectionOutlivesItsClientsPatience(t *testing.T) {
+	ok := func(w http.ResponseWriter, _ *http.Request) { wire.Reply(w, http.StatusOK, struct{}{}) }
+	inPipe(t, ok, func(t *testing.T, client net.Conn) {
+		in := bufio.NewReader(client)
+		for range 3 {
+			if _, err := fmt.Fprint(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			time.Sleep(time.Minute)
+		}
+	})
+}
