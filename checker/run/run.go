@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -27,11 +28,12 @@ const (
 	bootTimeout    = 60 * time.Second
 	stopTimeout    = 20 * time.Second
 	collectTimeout = 20 * time.Second
+	goneTimeout    = time.Second // collectTimeout when the system did not start and nobody answers
 	drainPoll      = 100 * time.Millisecond
 )
 
 // ErrBoot says that the system under test did not start.
-var ErrBoot = errors.New("boot the stack")
+var ErrBoot = errors.New("the system did not start")
 
 // state is one run while it is going on.
 type state struct {
@@ -123,7 +125,7 @@ func (r *state) live(ctx context.Context, pg *postgres.Installation) (err error)
 		Interpose: r.ev.interpose, BeforeServices: r.ev.attach, Progress: func(s string) { r.out.note("boot", s) },
 	})
 	if err != nil {
-		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), collectTimeout)
+		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneTimeout)
 		defer cancel()
 		r.ev.failed(err)
 		return errors.Join(fmt.Errorf("%w: %w", ErrBoot, err), r.ev.collect(c))
@@ -234,8 +236,8 @@ func (r *state) end(ctx context.Context, err error) error {
 	defer cancel()
 	err = errors.Join(err, r.stack.StopServices(stop))
 	r.ev.failed(err)
-	collect, cancel := context.WithTimeout(ctx, collectTimeout)
-	defer cancel()
+	collect, done := r.answering(ctx)
+	defer done()
 	err = errors.Join(err, r.ev.collect(collect))
 	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || r.judge.Found() > 0) {
 		r.stack.KeepData()
@@ -243,6 +245,20 @@ func (r *state) end(ctx context.Context, err error) error {
 	closing, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	return errors.Join(err, r.stack.Close(closing))
+}
+
+// answering ends with the time that collecting may take, or with the warden: then nobody answers any more.
+func (r *state) answering(ctx context.Context) (answered context.Context, done func()) {
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		select {
+		case <-r.stack.Lost():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { cancel(); watcher.Wait() }
 }
 
 // enter begins a phase.

@@ -57,8 +57,14 @@ const patience = 2 * time.Minute
 // start begins a run of fenceproof; args come after "verify --runs DIR".
 func start(t *testing.T, args ...string) *running {
 	t.Helper()
+	return startIn(t, binaries, args...)
+}
+
+// startIn is start with the binaries in the folder bin.
+func startIn(t *testing.T, bin string, args ...string) *running {
+	t.Helper()
 	r := &running{t: t, runs: t.TempDir(), line: make(chan string, 10_000), done: make(chan struct{})}
-	r.cmd = exec.Command(filepath.Join(binaries, "fenceproof"), append([]string{"verify", "--runs", r.runs}, args...)...)
+	r.cmd = exec.Command(filepath.Join(bin, "fenceproof"), append([]string{"verify", "--runs", r.runs}, args...)...)
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,35 @@ func TestARunWhoseHarnessFailedIsNoPassInAnyFile(t *testing.T) {
 		t.Errorf("verdict.json: %s, exit %d, harness %q", v.Overall, v.Exit, v.Harness)
 	}
 	if out, status := fenceproof(t, "recheck", "-q", r.folder()); status != exitHarness || !strings.Contains(out, "warden") {
+		t.Errorf("recheck ended with %d:\n%s", status, out)
+	}
+}
+
+func TestASystemThatDoesNotStartIsNoVerdictAboutIt(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	entries, err := os.ReadDir(binaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Link(filepath.Join(binaries, e.Name()), filepath.Join(bin, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := filepath.Join(bin, "rail-proxy")
+	if err := errors.Join(os.Remove(broken), os.WriteFile(broken, []byte("#!/bin/sh\necho no rail today\nexit 3\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	r := startIn(t, bin, "--nemesis", "none")
+	if got := r.wait(); got != exitHarness {
+		t.Errorf("exit status %d", got)
+	}
+	awaitNobody(t, r.folder())
+	if v := r.verdict(); v.Exit != exitHarness || !strings.Contains(v.Harness, "no rail today") {
+		t.Errorf("verdict.json: exit %d, harness %q", v.Exit, v.Harness)
+	}
+	if out, status := fenceproof(t, "recheck", "-q", r.folder()); status != exitHarness || !strings.Contains(out, "no rail today") {
 		t.Errorf("recheck ended with %d:\n%s", status, out)
 	}
 }
