@@ -20,6 +20,12 @@ import (
 // table is the history's table in each database.
 const table = "schema_history"
 
+// How often, in seconds, and how many times the lock is asked for that another migration holds.
+const (
+	lockPeriod = 1
+	lockTries  = 60
+)
+
 var fileName = regexp.MustCompile(`^V([1-9][0-9]*)__([a-z0-9_]+)\.sql$`)
 
 // Up applies every file of history (a folder of V<n>__<imperative>.sql) that the database at url lacks, each in a
@@ -34,7 +40,7 @@ func Up(ctx context.Context, url string, history fs.FS, log *slog.Logger) error 
 		return fmt.Errorf("open the database to migrate: %w", err)
 	}
 	defer db.Close()
-	locker, err := lock.NewPostgresSessionLocker()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriod, lockTries))
 	if err != nil {
 		return fmt.Errorf("prepare the migration lock: %w", err)
 	}
