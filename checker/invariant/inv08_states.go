@@ -219,8 +219,12 @@ func (f *states) must(ok bool, c *payoutChange, s *payoutState, e *history.Event
 	if ok {
 		return
 	}
+	before := s.show(c.payout)
+	if before == nil {
+		before = c.payout.account.payment.event // it has no past of its own
+	}
 	f.report(fmt.Sprintf("payout %s %s", c.payout.id, fmt.Sprintf(format, args...)),
-		want{account: c.payout.account.id, payout: c.payout.id, tokens: [2]int64{c.token1, s.token}}, s.show(c.payout), f.book.keep(e))
+		want{account: c.payout.account.id, payout: c.payout.id, tokens: [2]int64{c.token1, s.token}}, before, f.book.keep(e))
 }
 
 func (f *states) deleted(p *payout, e *history.Event) {

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -64,7 +65,9 @@ func (r *reclaims) observe(e *history.Event) {
 func (r *reclaims) change(c *history.Change, e *history.Event) {
 	if c.New == nil {
 		k := r.key(c.Old["lock_key"])
-		k.dead = k.dead || e.Committed != 0 && moment(c.Old["expires_at"]) <= instant(e.Committed)
+		k.dead = k.dead || ranOut(c, e) || slices.ContainsFunc(e.Changes, func(s history.Change) bool {
+			return s.Table == "lock_session" && s.Kind == history.Delete && s.Old["session_id"] == c.Old["session_id"] && ranOut(&s, e)
+		})
 		k.held = false
 		return
 	}
@@ -80,6 +83,11 @@ func (r *reclaims) change(c *history.Change, e *history.Event) {
 	}
 	*k = claimedKey{held: true, token: number(c.New["fencing_token"]), session: c.New["session_id"], holder: c.New["owner_id"], alive: kept, refused: k.refused,
 		ttl: int64(moment(c.New["expires_at"])-moment(c.New["acquired_at"])) * int64(time.Microsecond)}
+}
+
+// ranOut tells whether the deleted row of a grant or a session had expired.
+func ranOut(c *history.Change, e *history.Event) bool {
+	return e.Committed != 0 && moment(c.Old["expires_at"]) <= instant(e.Committed)
 }
 
 // judge takes the refusals that the lock store's log has passed.

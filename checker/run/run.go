@@ -315,7 +315,6 @@ func judge(dir string, harness error) (*verdict.Run, error) {
 		return nil, err
 	}
 	j := invariant.NewJudge(rec.Settings)
-	u := &unfinished{}
 	var cut, failed string
 	if harness != nil {
 		failed = harness.Error()
@@ -328,7 +327,6 @@ func judge(dir string, harness error) (*verdict.Run, error) {
 			failed = e.Msg
 		}
 		j.Observe(e)
-		u.observe(e)
 	})
 	if err != nil {
 		return nil, err
@@ -340,20 +338,15 @@ func judge(dir string, harness error) (*verdict.Run, error) {
 	c := j.Counts()
 	v.Payouts, v.Refusals, v.Operations, v.Events = c.Payouts, c.Refusals, c.Operations, c.Events
 	v.Conclude()
-	qualify(v, u, cut)
+	qualify(v, cut)
 	return v, nil
 }
 
-// qualify says what the invariants alone do not: that nobody knows how the run ended, that payouts were still open then,
-// of which nobody knows yet how they would have ended, or that it was cut short. A violation stays one, and a control is
-// judged as it is.
-func qualify(v *verdict.Run, u *unfinished, cut string) {
+// qualify says what the invariants alone do not: that nobody knows how the run ended, or that it was cut short. A violation
+// stays one.
+func qualify(v *verdict.Run, cut string) {
 	if why := v.Gaps[string(history.Run)]; why != "" {
 		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)
-	}
-	// Without all of paydb's log nobody knows.
-	if why := u.sentence(v.Settings); why != "" && v.Gaps[string(history.PayDB)] == "" && v.Expect == nil {
-		v.Doubt(why)
 	}
 	if cut != "" {
 		v.Reason = cut + "; " + v.Reason

@@ -35,6 +35,10 @@ var danger = []struct {
 	{"pause", "payout", "INV-04", "regrants", anywhere, false, "grants of a key after its first"},
 	{"pause", "payout", "INV-05", "stale_refused_payment", payment, true, "stale writes that payment-resource refused with FENCED_OUT"},
 	{"pause", "payout", "INV-05", "stale_refused_rail", rail, true, "stale submissions that rail-proxy refused with FENCED_OUT"},
+	{"pause", "payout", "INV-06", "lapsed", anywhere, false, "grants that ended with their lease or their session"},
+	{"pause", "payout", "INV-07", "superseded", anywhere, false, "requests under a token after a later one had been granted"},
+	{"pause", "payout", "INV-08", "takeovers", anywhere, false, "claims of a payout in flight by a higher token"},
+	{"pause", "payout", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
 }
 
 // The minimum of refusals at a fence point: in a run that drives long enough, by backend (an etcd lease lasts longer, so

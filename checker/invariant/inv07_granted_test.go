@@ -1,0 +1,94 @@
+package invariant
+
+import (
+	"testing"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+func TestGranted(t *testing.T) {
+	tell(t, []wrong{
+		{"a claim under a token that nobody was granted", func(w *world) {
+			w.do("executor-1", contract.OpClaim, "p2", 999)
+		}, "INV-07", map[string]string{"INV-07": "executor-1 wrote to account alice with token 999 (claim), which had not been granted for key payout:alice when the request was received"}},
+		{"a claim under the token of another account's key", func(w *world) {
+			w.do("executor-1", contract.OpClaim, "p2", w.acquire("executor-1", "bob"))
+		}, "INV-07", map[string]string{"INV-07": "with token 44 (claim), which had not been granted for key payout:alice"}},
+		{"a claim that was received before its grant was answered", func(w *world) {
+			r := w.ask("executor-1", contract.OpClaim, "p2", w.nextToken)
+			w.acquire("executor-1", "alice")
+			w.complete(r)
+		}, "INV-07", map[string]string{"INV-07": "executor-1 wrote to account alice with token 44 (claim)"}},
+		{"only the header of submitted tells that its token was never granted", func(w *world) {
+			w.do("executor-1", contract.OpClaim, "p2", w.acquire("executor-1", "alice"))
+			w.paymentOff = true
+			w.do("executor-1", contract.OpSubmitted, "p2", 999)
+		}, "INV-07", map[string]string{"INV-07": "with token 999 (submitted)"}},
+		{"a submitted whose answer was lost has one possible author", func(w *world) {
+			w.do("executor-1", contract.OpClaim, "p2", w.acquire("executor-1", "alice"))
+			w.paymentOff = true
+			r := w.ask("executor-1", contract.OpSubmitted, "p2", 999)
+			w.execute(r)
+			w.loseAnswer(r)
+		}, "INV-07", map[string]string{"INV-07": "with token 999 (submitted)"}},
+		{"a submission under a token that nobody was granted", func(w *world) {
+			t1 := w.acquire("executor-1", "alice")
+			w.do("executor-1", contract.OpClaim, "p2", t1)
+			w.do("executor-1", contract.OpSubmitted, "p2", t1)
+			w.do("executor-1", contract.OpSubmit, "p2", 999)
+		}, "INV-07", map[string]string{"INV-07": "with token 999 (submit)"}},
+		{"a write that nobody asked for", func(w *world) {
+			w.commit(w.attemptInsert(&attempt{id: "another", payout: "p2", token: 999}))
+		}, "INV-07", map[string]string{"INV-07": "account alice was written to with token 999 (submit), which was never granted for key payout:alice"}},
+		{"a write that nobody asked for, under another key's token", func(w *world) {
+			w.acquire("executor-1", "bob")
+			w.commit(w.attemptInsert(&attempt{id: "another", payout: "p2", token: 44}))
+		}, "INV-07", map[string]string{"INV-07": "which was granted for key payout:bob and not for payout:alice"}},
+		{"a grant that nobody saw answered is not in the lock store's log either", func(w *world) {
+			w.loseAnswer(w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice"}))
+			w.do("executor-1", contract.OpClaim, "p2", 60)
+		}, "INV-07", map[string]string{"INV-07": "executor-1 wrote to account alice with token 60 (claim)"}},
+	})
+}
+
+// The answer was cut on its way to the wiretap, and some of it went on to the client.
+func TestAGrantWhoseAnswerNobodySawGrants(t *testing.T) {
+	w := bank()
+	r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice"})
+	w.grant(0, "executor-1", "alice", 60)
+	w.loseAnswer(r)
+	w.do("executor-1", contract.OpClaim, "p2", 60)
+	w.do("executor-1", contract.OpSubmitted, "p2", 60)
+	w.do("executor-1", contract.OpSubmit, "p2", 60)
+	w.watermarks()
+	sound(t, "INV-07", w.events, 0)
+}
+
+func TestARefusedRequestNeedsNoGrant(t *testing.T) {
+	w := bank()
+	t1 := w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", t1)
+	w.do("executor-1", contract.OpClaim, "p2", 12)
+	w.do("executor-1", contract.OpSubmit, "p1", 12)
+	w.watermarks()
+	sound(t, "INV-07", w.events, 0)
+}
+
+func TestWithoutTheWiretapNobodyKnowsWhatWasGranted(t *testing.T) {
+	w := bank()
+	n := len(w.events)
+	w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", 44)
+	events := append([]history.Event{}, w.events[:n]...)
+	events = append(events, history.Event{W: history.Wiretap, Op: history.OpLostPlace, Msg: "broken"})
+	for _, e := range w.events[n:] {
+		if e.W != history.Wiretap {
+			events = append(events, e)
+		}
+	}
+	if got := judged(events, nil)["INV-07"]; got.Status != verdict.Inconclusive || got.Found != 0 || got.Unresolved != 1 {
+		t.Errorf("%s with %d found and %d unresolved, want inconclusive with 0 and 1", got.Status, got.Found, got.Unresolved)
+	}
+}
