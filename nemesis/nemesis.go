@@ -229,7 +229,11 @@ func outlast(ctx context.Context, s plan.Step, end <-chan struct{}, until <-chan
 func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, trigger, bool) {
 	if s.On == "" {
 		p := contract.Process(s.Target)
-		return p, trigger{}, e.take(p)
+		free := e.take(p)
+		if !free {
+			e.missed(s, p)
+		}
+		return p, trigger{}, free
 	}
 	var trig trigger
 	l := e.heard.listen(func(ev *history.Event) bool {
@@ -255,6 +259,14 @@ func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, tri
 		}
 		return "", trigger{}, false
 	}
+}
+
+// missed says of a step that it is not done, because another one holds its process. Nothing may be left out in silence.
+func (e *Engine) missed(s plan.Step, target contract.Process) {
+	n := e.open(s, target)
+	e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(s.Fault), Window: n, Phase: PhaseFailed,
+		Target: string(target), Msg: fmt.Sprintf("planned at %s and not done: another step holds %s", s.At, target)})
+	e.close(s, target, false)
 }
 
 func (e *Engine) take(p contract.Process) bool {

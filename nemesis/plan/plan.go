@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -160,7 +161,7 @@ func Parse(b []byte) (Plan, error) {
 	if err := d.Decode(&p); err != nil {
 		return Plan{}, fmt.Errorf("not a plan: %w", err)
 	}
-	if d.More() {
+	if _, err := d.Token(); err != io.EOF {
 		return Plan{}, errors.New("not a plan: something follows the JSON object")
 	}
 	return p, p.Validate()
@@ -198,6 +199,9 @@ func (p Plan) Validate() error {
 	}
 	if p.Prepare < 0 {
 		bad("prepare is %s; it cannot be negative", p.Prepare)
+	}
+	if len(p.Steps) > 0 && p.Nemesis == "none" {
+		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
 	}
 	if len(p.Steps) > 0 && (p.Together < 1 || p.Together >= p.Executors) {
 		bad("together is %d; at least 1, and fewer than the %d executors, or nobody is left to take over", p.Together, p.Executors)

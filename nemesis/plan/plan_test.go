@@ -113,14 +113,16 @@ func TestAWrongPlanIsRefusedWithWhatWasMeant(t *testing.T) {
 		"no executors":              {`"executors": 6`, `"executors": 0`, "executors is 0"},
 		"a rate that is no rate":    {`"rate": 20`, `"rate": -1`, "rate is -1"},
 		"a step that never ends":    {`"for": "6s"`, `"for": "0s"`, `"for" must be positive`},
-		"something after the plan":  {"", "", ""},
+		"something after the plan":  {"", "{}", ""},
+		"a brace after the plan":    {"", "}", ""},
+		"steps of no nemesis":       {`"nemesis": "pause"`, `"nemesis": "none"`, "nemesis none has"},
 		"holder without a trigger":  {`"on": "submitted.ok",`, ``, `needs a process as target`},
 		"negative number of payout": {`"rate": 20,`, `"rate": 20, "payouts": -1,`, "payouts is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := strings.ReplaceAll(good, c.replace, c.with)
 			if c.replace == "" {
-				bad, c.want = good+"{}", "something follows"
+				bad, c.want = good+c.with, "something follows"
 			}
 			if bad == good {
 				t.Fatal("the case changes nothing")
