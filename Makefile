@@ -15,7 +15,7 @@ GO        ?= go
 run_flags  = --nemesis $(NEMESIS) --backend $(BACKEND) --workload $(WORKLOAD) --duration $(DURATION) \
              --executors $(EXECUTORS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
 
-.PHONY: verify negative-control build test lint bundle clean help
+.PHONY: verify negative-control build test lint bench bundle clean help
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,6 +37,9 @@ lint: ## gofmt, vet and staticcheck
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+
+bench: build ## measure each bar beside what it is compared with, and write docs/benchmarks.md (about ten minutes)
+	bin/fenceproof-bench $(FLAGS)
 
 bundle: ## rebuild the report's page after a change of its sources
 	$(GO) run ./reports/bundle

@@ -16,7 +16,7 @@ type call struct {
 	res      string
 	reported contract.Outcome // P7
 	bug      Violation        // the guard that the server forgets
-	instead  int64            // the token that an acquire is given instead of the next one
+	instead  int64            // the token that is granted, or set as the mark, instead of the right one
 	hold     time.Duration    // how much longer the server takes
 
 	cut, cutBefore bool // no answer comes, and the server never got the request either

@@ -41,10 +41,11 @@ type commits struct {
 	lsn int64
 }
 
-func (c *commits) event(rng *rand.Rand, proc contract.Process, changes []history.Change) history.Event {
+func (c *commits) event(rng *rand.Rand, now int64, proc contract.Process, changes []history.Change) history.Event {
 	c.xid += 1 + uint32(rng.IntN(2))
 	c.lsn += 200 + rng.Int64N(1500)
-	return history.Event{Type: contract.OK, Proc: proc, Op: history.OpCommit, XID: c.xid, LSN: fmt.Sprintf("0/%X", c.lsn), Changes: changes}
+	return history.Event{Type: contract.OK, Proc: proc, Op: history.OpCommit, XID: c.xid, LSN: fmt.Sprintf("0/%X", c.lsn),
+		Committed: micros(now).UnixMicro(), Changes: changes}
 }
 
 func newLocks(w *world) *locks {
@@ -52,7 +53,7 @@ func newLocks(w *world) *locks {
 }
 
 func (l *locks) commit(changes ...history.Change) {
-	l.w.see(history.LockDB, l.commits.event(l.w.rng, contract.LockDB, changes))
+	l.w.see(history.LockDB, l.commits.event(l.w.rng, l.w.now, contract.LockDB, changes))
 }
 
 // clock is the database's: whole microseconds.

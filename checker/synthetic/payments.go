@@ -77,7 +77,7 @@ func newPayments(w *world) *payments {
 }
 
 func (s *payments) commit(changes ...history.Change) {
-	s.w.see(history.PayDB, s.commits.event(s.w.rng, contract.PayDB, changes))
+	s.w.see(history.PayDB, s.commits.event(s.w.rng, s.w.now, contract.PayDB, changes))
 }
 
 func (s *payments) openAccount(balance int64) *account {

@@ -96,10 +96,25 @@ func (p *plot) onePayout() {
 	p.paid(p.b, contract.OpSubmit, contract.OpPost)
 }
 
-func (p *plot) secondPayout() {
+func (p *plot) loweredFence() {
 	p.paid(p.a)
-	p.paid(p.b, contract.OpClaim, contract.OpSubmit)
+	p.paid(p.b, contract.OpClaim)
 	p.paid(p.a)
+}
+
+// loweredMark: a submission sets the mark back to the first payout's token.
+func (p *plot) loweredMark() {
+	first := p.paid(p.a)
+	p.paid(p.b)
+	o := p.order()
+	l := p.lock(p.a)
+	p.a.step(p.task, l, contract.OpClaim, o, `{"expectedState":"PENDING"}`)
+	p.a.step(p.task, l, contract.OpSubmitted, o, "{}")
+	if p.a.bringToRail(p.task, l, o, p.bug(contract.OpSubmit), func(c *call) { c.instead = first.token }) {
+		p.a.post(p.task, l, o)
+	}
+	p.a.release(p.task, l)
+	p.paid(p.b)
 }
 
 // lateWrite: A's submitted hangs in the server while B takes over; then it commits.

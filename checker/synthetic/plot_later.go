@@ -35,14 +35,14 @@ func (p *plot) ungrantedToken() {
 }
 
 func (p *plot) leftTerminal() {
-	o := p.paid(p.a)
+	o := p.paid(p.a, contract.OpSubmit)
 	l := p.lock(p.b)
 	p.b.protected(p.task, contract.OpResolve, o, l.token, `{"resolution":"ABANDONED","operator":"operator","reason":"given up by hand"}`, p.bug(contract.OpResolve))
 	p.b.release(p.task, l)
 }
 
 func (p *plot) noEvidence() {
-	o := p.paid(p.a)
+	o := p.paid(p.a, contract.OpSubmit)
 	p.sleep(settlement)
 	p.b.lookUp(p.task, o)
 	l := p.lock(p.b)

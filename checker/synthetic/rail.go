@@ -57,7 +57,9 @@ func (s *payments) submit(c *call) {
 	if a.markRow != nil {
 		mark.Kind, mark.Old = history.Update, a.markRow
 	}
-	a.mark = c.bug.mark(c.Token, a.mark)
+	if a.mark = c.Token; c.instead != 0 {
+		a.mark = c.instead
+	}
 	a.markRow = row{"account_id": a.id, "highest_token": dec(a.mark), "updated_at": stamp(s.w.now)}
 	mark.New = a.markRow
 	if there := p.attempt; there != nil && c.bug != SubmittedAgain {

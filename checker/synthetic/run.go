@@ -29,6 +29,7 @@ func (w *world) run() {
 func (w *world) harness(t *task) {
 	w.phase("boot")
 	w.spawn(nil, w.watermarks)
+	w.spawn(nil, w.alive)
 	w.spawn(nil, w.locks.reap)
 	t.sleep(w.between(time.Second, 2*time.Second))
 	var main []*client
@@ -37,7 +38,7 @@ func (w *world) harness(t *task) {
 		main = append(main, x)
 		w.spawn(x.proc, x.execute)
 	}
-	reconciler := w.newClient("reconciler")
+	reconciler := w.newClient(contract.Reconciler)
 	w.spawn(reconciler.proc, reconciler.reconcile)
 	w.phase("seed")
 	t.sleep(50 * time.Millisecond)

@@ -119,5 +119,5 @@ const (
 	pollEvery   = 250 * time.Millisecond // an executor
 	concurrency = 4
 	rate        = 20.0 // payouts per second
-	drainLimit  = 30 * time.Second
+	drainLimit  = 60 * time.Second
 )

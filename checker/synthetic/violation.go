@@ -52,8 +52,8 @@ var violations = map[Violation]struct {
 	RepeatedToken:   {[]string{"INV-04", "LIN-01"}, (*plot).regrant},
 	LowerToken:      {[]string{"INV-04", "LIN-01"}, (*plot).regrant},
 	UnloggedGrant:   {[]string{"INV-04", "DUR-01"}, (*plot).regrant},
-	LoweredFence:    {[]string{"INV-05"}, (*plot).secondPayout},
-	LoweredMark:     {[]string{"INV-05"}, (*plot).secondPayout},
+	LoweredFence:    {[]string{"INV-05"}, (*plot).loweredFence},
+	LoweredMark:     {[]string{"INV-05"}, (*plot).loweredMark},
 	GrantWhileHeld:  {[]string{"INV-06", "LIN-01"}, (*plot).grantWhileHeld},
 	LapsedRenewal:   {[]string{"INV-06", "LIN-01"}, (*plot).lapsedRenewal},
 	UngrantedToken:  {[]string{"INV-07"}, (*plot).ungrantedToken},
@@ -83,13 +83,6 @@ func (v Violation) fence(raised, stands int64) int64 {
 		return stands
 	}
 	return raised
-}
-
-func (v Violation) mark(token, stands int64) int64 {
-	if v == LoweredMark {
-		return stands - 1
-	}
-	return token
 }
 
 func (v Violation) debit(amount int64) int64 {

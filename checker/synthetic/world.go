@@ -167,6 +167,14 @@ func (w *world) phase(name string) {
 	w.tell(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpPhase, Msg: name})
 }
 
+// alive are the harness's signs of life.
+func (w *world) alive(t *task) {
+	for {
+		t.sleep(100*time.Millisecond + w.between(0, time.Millisecond))
+		w.tell(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpAlive})
+	}
+}
+
 // sources are the witnesses that say how far they have come, and what they watch.
 var sources = []struct {
 	of   history.Witness

@@ -1,0 +1,1 @@
+SELECT count(*) FROM payout WHERE state IN ('PENDING', 'CLAIMED', 'RAIL_SUBMITTED', 'RAIL_ACKED')
