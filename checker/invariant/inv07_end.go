@@ -23,7 +23,9 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 		}
 	}
 	for _, id := range sortedWrites(f.pending) {
-		f.never(id, f.pending[id])
+		for _, w := range f.pending[id] {
+			f.never(id, w)
+		}
 	}
 	for _, id := range sortedWrites(f.suspects) {
 		s := f.suspects[id]

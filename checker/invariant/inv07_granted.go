@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -23,7 +24,7 @@ type granted struct {
 	received map[int64]cameAt // by open call
 	suspects map[writeID]*suspect
 	written  map[*account]*writings
-	pending  map[writeID]signedWrite    // committed, and the token not yet seen answered
+	pending  map[writeID][]signedWrite  // committed, and the token not yet seen answered
 	unsigned map[authorship]signedWrite // committed, and only the wiretap knows under which token
 	open     bool                       // at the end: one of the witnesses is not whole
 
@@ -75,7 +76,7 @@ func newGranted(b *book, t *tally) *granted {
 	return &granted{
 		findings: findings{id: "INV-07", guarantee: "Every committed write's token was granted, for that account's key, by an answer before the write was received.", book: b, tally: t},
 		keys:     map[string]*grantedKey{}, received: map[int64]cameAt{}, suspects: map[writeID]*suspect{}, written: map[*account]*writings{},
-		pending: map[writeID]signedWrite{}, unsigned: map[authorship]signedWrite{},
+		pending: map[writeID][]signedWrite{}, unsigned: map[authorship]signedWrite{},
 	}
 }
 
@@ -148,8 +149,22 @@ func (f *granted) acquired(e *history.Event) {
 	switch {
 	case e.Type == contract.OK && e.Granted > 0:
 		k.answer(e.Granted, f.order)
+		f.settle(e.Key, e.Granted)
 	case e.Type == contract.Info && k.unknown == 0:
 		k.unknown = f.order
+	}
+}
+
+// settle clears the writes that were committed before the answer that granted their token had come here.
+func (f *granted) settle(key string, token int64) {
+	if len(f.pending) == 0 {
+		return
+	}
+	a := f.book.accounts[strings.TrimPrefix(key, keyPrefix)]
+	for _, op := range []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome, contract.OpPost, contract.OpResolve} {
+		id := writeID{a, op, token}
+		f.checked += int64(len(f.pending[id]))
+		delete(f.pending, id)
 	}
 }
 
@@ -289,7 +304,7 @@ func (f *granted) write(a *account, w signedWrite) {
 		f.checked++
 		return
 	}
-	f.pending[id] = w
+	f.pending[id] = append(f.pending[id], w)
 }
 
 func (of *writings) add(w signedWrite) {

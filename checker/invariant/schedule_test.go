@@ -283,7 +283,7 @@ func interleave(rng *rand.Rand, events []history.Event) []history.Event {
 // gist is what of a verdict must not depend on how the witnesses were interleaved.
 func gist(v map[string]verdict.Invariant) string {
 	var s string
-	for _, id := range judgedIDs {
+	for _, id := range append(slices.Clone(judgedIDs), restIDs...) {
 		inv := v[id]
 		s += fmt.Sprintf("%s %s checked %d found %d unresolved %d danger %v\n", id, inv.Status, inv.Checked, inv.Found, inv.Unresolved, inv.Danger)
 	}
