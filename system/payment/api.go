@@ -32,12 +32,8 @@ func NewAPI(store *Store, fencing *service.Fencing, log *slog.Logger, reg promet
 // Handler is the public API.
 func (a *API) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.NotFound(func(w http.ResponseWriter, req *http.Request) {
-		wire.Fail(w, wire.NewError(wire.NotFound, "there is no endpoint %s", req.URL.Path))
-	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
-		wire.Fail(w, wire.NewError(wire.MethodNotAllowed, "%s does not take %s", req.URL.Path, req.Method))
-	})
+	r.NotFound(wire.NoRoute)
+	r.MethodNotAllowed(wire.NoMethod)
 	r.Get("/v1/payouts", a.read(a.listPayouts))
 	r.Get("/v1/payouts/{id}", a.read(a.getPayout))
 	r.Get("/v1/accounts/{id}", a.read(a.getAccount))

@@ -185,7 +185,7 @@ func (p *page) setCursor(v string) error {
 	b, err := base64.RawURLEncoding.DecodeString(v)
 	micros, id, found := strings.Cut(string(b), " ")
 	n, err2 := strconv.ParseInt(micros, 10, 64)
-	if err != nil || err2 != nil || !found || !isID(id) || strconv.FormatInt(n, 10) != micros || n < 0 || n > maxCursorMicros {
+	if err != nil || err2 != nil || !found || !wire.IsID(id) || strconv.FormatInt(n, 10) != micros || n < 0 || n > maxCursorMicros {
 		return wire.NewError(wire.InvalidRequest, "query parameter \"cursor\" is none that this list gave")
 	}
 	t := time.UnixMicro(n).UTC()

@@ -14,7 +14,6 @@ import (
 	"fenceproof/system/wire"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 )
 
 // Limits of the texts in requests, in bytes.
@@ -45,16 +44,10 @@ func readCommand(w http.ResponseWriter, r *http.Request, decode func(http.Respon
 
 func pathID(r *http.Request) (string, error) {
 	id := chi.URLParam(r, "id")
-	if !isID(id) {
+	if !wire.IsID(id) {
 		return "", wire.NewError(wire.InvalidRequest, "the id in the path is no UUID in lower-case canonical text")
 	}
 	return id, nil
-}
-
-// isID takes UUIDs in lower-case canonical text only, so that one row has one name.
-func isID(s string) bool {
-	u, err := uuid.Parse(s)
-	return err == nil && u.String() == s
 }
 
 func textHeader(r *http.Request, name string, limit int) (string, error) {
@@ -214,7 +207,7 @@ func oneOf[T ~string](field string, v T, allowed ...T) error {
 }
 
 func id(field, v string) error {
-	if isID(v) {
+	if wire.IsID(v) {
 		return nil
 	}
 	return wire.NewError(wire.InvalidRequest, "field %q is no UUID in lower-case canonical text", field)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -111,7 +110,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 		req.Header.Set(HeaderOwner, call.Owner)
 	}
 	if call.Token != 0 {
-		req.Header.Set(HeaderToken, strconv.FormatInt(call.Token, 10))
+		req.Header.Set(HeaderToken, FormatToken(call.Token))
 	}
 	if call.Idempotency != "" {
 		req.Header.Set(HeaderIdempotency, call.Idempotency)

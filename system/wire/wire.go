@@ -121,8 +121,8 @@ func CodeOf(err error) Code {
 type Fenced struct {
 	PresentedToken int64  `json:"presentedToken"`
 	HighestToken   int64  `json:"highestToken"`
-	ResourceType   string `json:"resourceType"` // account, ledger or rail
-	ResourceID     string `json:"resourceId"`
+	ResourceType   string `json:"resourceType"` // account, ledger or rail; lock where L8 expected another token
+	ResourceID     string `json:"resourceId"`   // the account's id; the key of a lock
 	OwnerID        string `json:"ownerId"`
 }
 
@@ -163,6 +163,12 @@ func Header(r *http.Request, name string, max int) (string, error) {
 		return "", NewError(InvalidRequest, "header %s may hold printable ASCII only", name) // no database stores the rest
 	}
 	return v[0], nil
+}
+
+// IsID tells whether s is a UUID in lower-case canonical text, the only spelling of an id: one row has one name.
+func IsID(s string) bool {
+	id, err := uuid.Parse(s)
+	return err == nil && id.String() == s
 }
 
 // Decode reads a JSON body strictly into the struct v points to: an object with known fields only, the right types,

@@ -93,7 +93,7 @@ func sessionID(s *string) (string, error) {
 	if s == nil {
 		return "", wire.NewError(wire.InvalidRequest, `field "sessionId" is missing`)
 	}
-	if id, err := uuid.Parse(*s); err != nil || id.String() != *s {
+	if !wire.IsID(*s) {
 		return "", wire.NewError(wire.InvalidRequest, `field "sessionId" is no UUID in lower-case canonical form`)
 	}
 	return *s, nil

@@ -59,12 +59,8 @@ func (s *Server) Handler() http.Handler {
 	r.Delete("/v1/locks/{key}", s.finish(s.release))
 	r.Get("/v1/locks/{key}", s.serve(s.inspect))
 	r.Post("/v1/locks/{key}/revoke", s.finish(s.revoke))
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		wire.Fail(w, wire.NewError(wire.NotFound, "%s %s is no part of the lock API", r.Method, r.URL.EscapedPath()))
-	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		wire.Fail(w, wire.NewError(wire.MethodNotAllowed, "%s is not possible on %s", r.Method, r.URL.EscapedPath()))
-	})
+	r.NotFound(wire.NoRoute)
+	r.MethodNotAllowed(wire.NoMethod)
 	return r
 }
 

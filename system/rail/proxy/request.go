@@ -5,8 +5,6 @@ import (
 	"regexp"
 
 	"fenceproof/system/wire"
-
-	"github.com/google/uuid"
 )
 
 // Limits of a request's texts, in bytes.
@@ -51,9 +49,9 @@ func read(w http.ResponseWriter, r *http.Request) (request, error) {
 
 func (r request) check() error {
 	switch {
-	case !canonical(r.PayoutID):
+	case !wire.IsID(r.PayoutID):
 		return wire.NewError(wire.InvalidRequest, `field "payoutId" is %.64q and must be a UUID in lower case`, r.PayoutID)
-	case !canonical(r.AccountID):
+	case !wire.IsID(r.AccountID):
 		return wire.NewError(wire.InvalidRequest, `field "accountId" is %.64q and must be a UUID in lower case`, r.AccountID)
 	case r.AmountMinor <= 0:
 		return wire.NewError(wire.InvalidRequest, `field "amountMinor" is %d and must be positive`, r.AmountMinor)
@@ -63,10 +61,4 @@ func (r request) check() error {
 		return wire.NewError(wire.InvalidRequest, `field "beneficiaryRef" has %d bytes and needs 1 to %d`, len(r.BeneficiaryRef), maxBeneficiary)
 	}
 	return nil
-}
-
-// canonical tells whether s is a UUID as the contract writes it; the other spellings would make two ids of one.
-func canonical(s string) bool {
-	id, err := uuid.Parse(s)
-	return err == nil && id.String() == s
 }
