@@ -154,7 +154,7 @@ func (w *world) order(id, account string, amount int64) {
 // acquire lets proc take the account's lock, whoever held it before, and gives the token.
 func (w *world) acquire(proc, account string) int64 {
 	key := keyPrefix + account
-	call := w.send(history.Event{Op: contract.OpAcquire, Proc: contract.Process(proc), Key: key})
+	call := w.send(history.Event{Op: contract.OpAcquire, Proc: contract.Process(proc), Key: key, Session: "session-" + proc})
 	token := w.nextToken
 	w.nextToken += 2
 	w.grant(0, proc, account, token)
