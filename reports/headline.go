@@ -58,10 +58,19 @@ func ids(invariants []verdict.Invariant) []string {
 
 // headlineOf says what run has shown. pauses is how often a process was stopped, as far as the history says.
 func headlineOf(run verdict.Run, pauses int64) headline {
+	h := verdictOn(run, pauses)
+	if run.Harness != "" && h.Tone != "broken" {
+		h.More = strings.TrimSpace(h.More + " The harness failed besides: " + run.Harness)
+	}
+	return h
+}
+
+// verdictOn is the headline without what failed in the harness besides.
+func verdictOn(run verdict.Run, pauses int64) headline {
 	down := fallen(run)
 	h := headline{Status: run.Overall, Which: strings.Join(slices.Sorted(slices.Values(ids(down))), ", ")}
 	switch {
-	case run.Harness != "":
+	case run.Harness != "" && run.Exit != verdict.ExitViolated: // what fell has fallen, whatever failed besides
 		h.Tone, h.Word, h.Sentence = "broken", "The harness failed", run.Harness
 		h.More = "What follows is what was recorded until then. It proves nothing about the system."
 		return h
