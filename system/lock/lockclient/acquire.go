@@ -118,15 +118,15 @@ func (c *Client) ask(ctx context.Context, s *session, key string, ttl, wait time
 	l := &Lease{c: c, s: s, key: key, token: grant.FencingToken, ttl: ttl, hold: newHold(c.usable(ttl), sent),
 		quit: make(chan struct{}), done: make(chan struct{})}
 	if err := c.freshen(ctx, l, sent); err != nil {
-		return nil, c.refuse(ctx, l, err)
+		return nil, c.refuse(l, err)
 	}
 	if err := s.join(l); err != nil {
-		return nil, c.refuse(ctx, l, err)
+		return nil, c.refuse(l, err)
 	}
 	if !c.start(func() { c.keepLease(l) }) {
 		s.leave(l)
 		close(l.done)
-		return nil, c.refuse(ctx, l, ErrClosed)
+		return nil, c.refuse(l, ErrClosed)
 	}
 	return l, nil
 }
@@ -150,8 +150,10 @@ func (c *Client) freshen(ctx context.Context, l *Lease, sent time.Time) error {
 	return nil
 }
 
-// refuse gives back a grant that cannot be used, for the reason why.
-func (c *Client) refuse(ctx context.Context, l *Lease, why error) error {
+// refuse gives back a grant that cannot be used, for the reason why. The acquire's own time may be over.
+func (c *Client) refuse(l *Lease, why error) error {
+	ctx, cancel := context.WithTimeout(c.work, requestLimit)
+	defer cancel()
 	if err := c.giveBack(ctx, l.s.id, l.key, l.token); err != nil {
 		c.log.Warn("a grant that cannot be used was not given back; it ends with its lease", "key", l.key, "fencingToken", l.token, "error", err.Error())
 	}

@@ -66,6 +66,9 @@ func (n *network) fateOf(call wire.Call) fate {
 func (n *network) Close() {}
 
 func (n *network) Do(ctx context.Context, call wire.Call, out any) error {
+	if err := ctx.Err(); err != nil {
+		return err // as the real client does: nothing is sent
+	}
 	f, name := n.fateOf(call), call.Method+" "+call.Path
 	n.note("send " + name)
 	if err := pass(ctx, f.delay, f.lost); err != nil {
