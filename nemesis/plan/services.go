@@ -30,11 +30,12 @@ const (
 	serviceBreak  = time.Second            // between the last one and the end of the drive
 )
 
-// The pauses' lengths: every second one outlasts the lease of the run profile (1 s), and none comes near what the
-// settlement window leaves (see HeldFor).
-var serviceLengths = [2]struct{ min, max time.Duration }{
+// The pauses' lengths: every third one outlasts the lease of the run profile (1 s), and none comes near what the
+// settlement window leaves (see HeldFor). Together they stay short: what is not paid meanwhile must be paid in the drain.
+var serviceLengths = [3]struct{ min, max time.Duration }{
+	{1050 * time.Millisecond, 1300 * time.Millisecond},
 	{150 * time.Millisecond, 400 * time.Millisecond},
-	{1100 * time.Millisecond, 1400 * time.Millisecond},
+	{150 * time.Millisecond, 400 * time.Millisecond},
 }
 
 // WithServicePauses is p with a pause of every other process in turn, in an order that p's seed decides, where the
@@ -46,11 +47,11 @@ func WithServicePauses(p Plan) Plan {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x7365727669636573)) // one stream of its own: "services"
 	turn := services()
 	rng.Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
-	long := rng.IntN(2)
+	first := rng.IntN(len(serviceLengths))
 	steps := slices.Clone(p.Steps)
 	for i := 0; ; i++ {
 		at := serviceFirst + time.Duration(i)*serviceEvery + random(rng, 0, serviceJitter)
-		length := serviceLengths[(i+long)%2]
+		length := serviceLengths[(i+first)%len(serviceLengths)]
 		last := random(rng, length.min, length.max)
 		if at+last > time.Duration(p.Drive)-serviceBreak {
 			break
