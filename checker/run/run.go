@@ -178,16 +178,7 @@ func (r *state) drive(ctx context.Context, db workloads.Target) error {
 		}
 		return nil
 	})
-	g.Go(func() error {
-		select {
-		case <-r.stack.Lost():
-			return errors.New("the warden has ended, and with it every process of the run")
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Duration(r.cfg.Plan.Drive)):
-			return nil
-		}
-	})
+	g.Go(func() error { return intact(ctx, r.stack.Lost(), r.ev.rec, time.Duration(r.cfg.Plan.Drive)) })
 	return g.Wait()
 }
 
