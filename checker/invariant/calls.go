@@ -232,7 +232,7 @@ func readRevocation(e *history.Event) revocation {
 // the call where it is followed. A claim by T shuts out T − 1 by naming T − 1 itself as the highest, so that there the
 // answer alone does not tell; a higher token accepted before the request was sent does.
 func (b *book) countRefusal(e *history.Event, c *call) {
-	if e.Code != contract.FencedOut || !e.Op.Fenced() {
+	if e.Code != contract.FencedOut || !e.Op.Fenced() || e.Type == contract.Info {
 		return
 	}
 	b.refusals[resourceType(e)]++
