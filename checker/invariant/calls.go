@@ -1,7 +1,7 @@
 package invariant
 
 import (
-	"encoding/json"
+	"github.com/go-json-experiment/json"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"

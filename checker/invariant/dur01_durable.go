@@ -100,7 +100,7 @@ func (f *durable) answered(e *history.Event, sent sending) {
 	case where == "":
 	case e.Op.AtPayment() && !f.original(e, sent):
 	default:
-		f.expect(where, &expectation{effect: x, answer: f.book.keep(e), sent: sent})
+		f.expect(where, x, e, sent)
 	}
 }
 
@@ -160,22 +160,22 @@ func (f *durable) about(e *history.Event) want {
 }
 
 // expect joins an answer with its effect, if that was recorded already.
-func (f *durable) expect(where history.Witness, x *expectation) {
+func (f *durable) expect(where history.Witness, x effect, e *history.Event, sent sending) {
 	s := f.stores[where]
-	was := s.take(x.effect)
+	was := s.take(x)
 	switch {
-	case was != nil && was.after.covers >= x.answer.T && !s.blind:
+	case was != nil && was.after.covers >= e.T && !s.blind:
 		f.checked++
-		f.report(fmt.Sprintf("%s was answered %d to its %s before the effect was committed", x.answer.Proc, x.answer.Status, x.answer.Op),
-			f.about(x.answer), sentAs(x.answer, x.sent), x.answer, was.after.show(where), was.show(where))
+		f.report(fmt.Sprintf("%s was answered %d to its %s before the effect was committed", e.Proc, e.Status, e.Op),
+			f.about(e), sentAs(e, sent), f.book.keep(e), was.after.show(where), was.show(where))
 	case was != nil:
 		f.checked++
-	case s.blind, x.sent.t <= s.forgotten:
+	case s.blind, sent.t <= s.forgotten:
 		f.unresolved++
-	case s.mark.covers >= x.answer.T:
-		f.missing(where, x)
+	case s.mark.covers >= e.T:
+		f.missing(where, &expectation{effect: x, answer: f.book.keep(e), sent: sent})
 	default:
-		s.await(x)
+		s.await(&expectation{effect: x, answer: f.book.keep(e), sent: sent})
 	}
 }
 

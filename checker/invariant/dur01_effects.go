@@ -1,10 +1,11 @@
 package invariant
 
 import (
-	"encoding/json"
 	"hash/fnv"
 	"io"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -220,7 +221,7 @@ func (f *durable) write(e *history.Event) (effect, history.Witness) {
 	case contract.OpSubmitted, contract.OpOutcome:
 		x.token = 0
 	case contract.OpPost:
-		if end := readEnd(e); !end.effective {
+		if end := f.book.ended; !end.effective {
 			if end.unsure {
 				f.unresolved++
 			}

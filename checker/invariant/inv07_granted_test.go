@@ -21,6 +21,14 @@ func TestGranted(t *testing.T) {
 			w.acquire("executor-1", "alice")
 			w.complete(r)
 		}, "INV-07", map[string]string{"INV-07": "executor-1 wrote to account alice with token 44 (claim)"}},
+		{"a claim that was received before its grant was answered, and forwarded after", func(w *world) {
+			e := history.Event{W: history.Wiretap, Type: contract.Invoke, Op: contract.OpClaim, Proc: "executor-1", Call: 900, Stage: history.Received, Payout: "p2", Token: w.nextToken}
+			w.record(e)
+			w.acquire("executor-1", "alice")
+			e.Stage = history.Forwarded
+			w.record(e)
+			w.complete(&request{Event: e})
+		}, "INV-07", map[string]string{"INV-07": "executor-1 wrote to account alice with token 44 (claim)"}},
 		{"only the header of submitted tells that its token was never granted", func(w *world) {
 			w.do("executor-1", contract.OpClaim, "p2", w.acquire("executor-1", "alice"))
 			w.paymentOff = true
@@ -46,6 +54,12 @@ func TestGranted(t *testing.T) {
 			w.acquire("executor-1", "bob")
 			w.commit(w.attemptInsert(&attempt{id: "another", payout: "p2", token: 44}))
 		}, "INV-07", map[string]string{"INV-07": "which was granted for key payout:bob and not for payout:alice"}},
+		{"a write that nobody asked for, when there is a grant that nobody saw answered", func(w *world) {
+			r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice"})
+			w.grant(0, "executor-1", "alice", 60)
+			w.loseAnswer(r)
+			w.commit(w.attemptInsert(&attempt{id: "another", payout: "p2", token: 999}))
+		}, "INV-07", map[string]string{"INV-07": "account alice was written to with token 999 (submit)"}},
 		{"a grant that nobody saw answered is not in the lock store's log either", func(w *world) {
 			w.loseAnswer(w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice"}))
 			w.do("executor-1", contract.OpClaim, "p2", 60)
@@ -72,6 +86,14 @@ func TestARefusedRequestNeedsNoGrant(t *testing.T) {
 	w.do("executor-1", contract.OpClaim, "p2", t1)
 	w.do("executor-1", contract.OpClaim, "p2", 12)
 	w.do("executor-1", contract.OpSubmit, "p1", 12)
+	r := w.ask("executor-1", contract.OpClaim, "p3", w.nextToken) // it is refused, and asked again under its grant
+	r.answer = answer{status: 409, code: contract.PayoutNotClaimable}
+	w.reply(r)
+	w.do("executor-1", contract.OpSubmitted, "p2", t1)
+	w.do("executor-1", contract.OpSubmit, "p2", t1)
+	w.do("executor-1", contract.OpOutcome, "p2", t1)
+	w.do("executor-1", contract.OpPost, "p2", t1)
+	w.do("executor-1", contract.OpClaim, "p3", w.acquire("executor-1", "alice"))
 	w.watermarks()
 	sound(t, "INV-07", w.events, 0)
 }

@@ -3,9 +3,10 @@
 package invariant
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"

@@ -91,10 +91,18 @@ func TestDeadlines(t *testing.T) {
 			token := l.lease()
 			l.pass(600 * time.Millisecond)
 			l.renewal(token, 503)
+			l.heartbeat(200)
+			l.pass(500 * time.Millisecond)
+			l.claim(token)
+		}, "its grant's deadline, and neither had it been stopped", 0, 0},
+		{"a heartbeat that failed extends nothing", func(l live) {
+			token := l.lease()
+			l.pass(600 * time.Millisecond)
+			l.renewal(token, 200)
 			l.heartbeat(503)
 			l.pass(500 * time.Millisecond)
 			l.claim(token)
-		}, "deadline, and neither had it been stopped", 0, 0},
+		}, "its session's deadline, and neither had it been stopped", 0, 0},
 		{"the process was stopped in between", func(l live) {
 			token := l.lease()
 			l.fault("executor-1", "inject")
