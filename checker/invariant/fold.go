@@ -98,6 +98,16 @@ func (f *findings) explain(e *history.Event) {
 	}
 }
 
+// withdraw takes everything back that was found and leaves it undecided. Only a Finish may, for what absence had shown.
+func (f *findings) withdraw() {
+	f.unresolved += f.found
+	f.tally.found -= f.found
+	f.found, f.kept, f.wants = 0, nil, nil
+	if f.tally.firstID == f.id {
+		f.tally.firstID, f.tally.first = "", verdict.Violation{}
+	}
+}
+
 func (f *findings) verdict(danger map[string]int64) verdict.Invariant {
 	return verdict.Invariant{
 		ID: f.id, Guarantee: f.guarantee, Checked: f.checked, Danger: danger,

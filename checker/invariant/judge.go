@@ -119,7 +119,8 @@ func (j *Judge) Waiting() (t int64, ok bool) {
 	return j.held[0].T, true
 }
 
-// Found is how many violations have been found so far. Violations are never taken back.
+// Found is how many violations have been found so far. None is taken back but by Conclude, where it turns out that what
+// it rests on may only have got lost.
 func (j *Judge) Found() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()

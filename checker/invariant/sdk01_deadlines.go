@@ -274,7 +274,13 @@ func (f *deadlines) renewing(e *history.Event) {
 		want{key: e.Key, tokens: [2]int64{e.Token}}, g.granted, g.released, f.book.keep(e))
 }
 
-func (f *deadlines) Finish(func(history.Witness) bool) {}
+// Finish: that a client was late rests on what is absent, an answer that extended its deadline and a fault that excuses
+// it. Where these could have got lost nothing was proved.
+func (f *deadlines) Finish(whole func(history.Witness) bool) {
+	if !whole(history.Wiretap) || !whole(history.Nemesis) {
+		f.withdraw()
+	}
+}
 
 func (f *deadlines) Verdict() verdict.Invariant {
 	return f.verdict(map[string]int64{"excused": f.excused, "renewals": f.renewals})
