@@ -52,6 +52,7 @@ type Payout struct {
 
 	rng      *rand.Rand
 	accounts []uuid.UUID
+	turn     []int // accounts that have no payout of this round yet
 }
 
 // Payout amounts, in minor units.
@@ -96,7 +97,7 @@ func (p *Payout) Run(ctx context.Context, t Target) error {
 			return nil
 		case <-timer.C:
 		}
-		id, account := p.uuid(), p.accounts[p.rng.IntN(len(p.accounts))]
+		id, account := p.uuid(), p.next()
 		amount := minAmount + p.rng.Int64N(maxAmount-minAmount+1)
 		if _, err := t.Exec(ctx, insertPayout, id.String(), account.String(), amount, Currency, "payout-"+id.String()); err != nil {
 			if ctx.Err() != nil {
@@ -106,6 +107,17 @@ func (p *Payout) Run(ctx context.Context, t Target) error {
 		}
 	}
 	return nil
+}
+
+// next draws the account of the next payout, in rounds: each account once, in an order that the seed decides. An account
+// pays one payout at a time, so drawing freely would let the luckiest one's backlog alone decide how long a drain takes.
+func (p *Payout) next() uuid.UUID {
+	if len(p.turn) == 0 {
+		p.turn = p.rng.Perm(len(p.accounts))
+	}
+	drawn := p.turn[0]
+	p.turn = p.turn[1:]
+	return p.accounts[drawn]
 }
 
 // Counts are payouts by state.
