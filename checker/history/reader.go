@@ -14,14 +14,15 @@ import (
 // suffixes of a history's files, in the order in which they are looked for.
 var suffixes = []string{".ndjson", ".ndjson.zst", ".ndjson.gz"}
 
-// Reader reads the history in a folder as one stream, merged in order of I. Its memory is bounded by the longest line,
-// not by the length of the history. A Reader serves one goroutine.
+// Reader reads the history in a folder as one stream, merged in order of I. Its memory is bounded by the longest lines,
+// not by the length of the history. A Reader serves one goroutine; another one, its own, decodes ahead of it.
 type Reader struct {
 	header Header
 	files  []*source
 	gaps   map[Witness]string
-	last   int64 // I and T of the event returned last
+	last   int64 // I and T of the event decoded last
 	lastT  int64
+	ahead  *ahead // nil until the first Next
 	err    error
 }
 
@@ -97,12 +98,15 @@ func (r *Reader) add(w Witness, path string) error {
 func (r *Reader) Header() Header { return r.header }
 
 // Next reads the next event in order of I into e. At the end it returns io.EOF; any other error names file and line, and
-// stays.
+// stays. What the maps and slices of e hold must not be changed: events may share them.
 func (r *Reader) Next(e *Event) error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.err = r.next(e); r.err == io.EOF {
+	if r.ahead == nil {
+		r.ahead = r.runAhead()
+	}
+	if r.err = r.ahead.next(e); r.err == io.EOF {
 		for _, f := range r.files {
 			if f.gap != "" {
 				r.gaps[f.witness] = f.gap
@@ -143,6 +147,9 @@ func (r *Reader) Gaps() map[Witness]string { return maps.Clone(r.gaps) }
 
 // Close closes the files. It is needed wherever Open succeeded.
 func (r *Reader) Close() error {
+	if r.ahead != nil {
+		r.ahead.end()
+	}
 	var errs []error
 	for _, f := range r.files {
 		errs = append(errs, f.close())
