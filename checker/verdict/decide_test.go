@@ -133,6 +133,8 @@ func TestARunsVerdictAndExitStatus(t *testing.T) {
 		{name: "a control that broke more", run: Run{Invariants: with(Violated, Violated, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 1, surplus: "INV-02", reason: "INV-02 violated, which the expectation INV-01,INV-03? does not name"},
 		{name: "a control whose other fence point refused nothing", run: Run{Invariants: with(Violated, NotExercised, Pass)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "INV-02 is not exercised"},
 		{name: "a control that cannot tell about an optional one", run: Run{Invariants: with(Violated, Pass, Inconclusive)}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
+		{name: "a control whose payouts had not all ended", run: Run{Invariants: append(with(Violated, Pass), Invariant{ID: "LIVE-01", Status: Inconclusive, Doubt: "open", Reason: "open"})}, expectText: "INV-01,INV-03?", overall: Violated, exit: 0, met: true},
+		{name: "a control that lost a witness", run: Run{Invariants: append(with(Violated, Pass), Invariant{ID: "LIVE-01", Status: Inconclusive, Reason: "gap"})}, expectText: "INV-01,INV-03?", overall: Violated, exit: 2, met: true, reason: "LIVE-01 is inconclusive"},
 		{name: "a control in a failed harness", run: Run{Invariants: with(Violated, Pass, Pass), Harness: "out of disk"}, expectText: "INV-01,INV-03?", overall: Violated, exit: 255, met: true, reason: "out of disk"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
