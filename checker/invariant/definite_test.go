@@ -7,6 +7,7 @@ import (
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
 )
 
 // Nobody wrote for a payout, so there is no more to show than the row before and after.
@@ -48,5 +49,17 @@ func TestMoneyInAnotherCurrencyIsNotThePayouts(t *testing.T) {
 	}
 	if got := judged(events, nil)["INV-03"]; !strings.Contains(got.Reason, "payout p1 is POSTED, but the rail never moved its 100 EUR") {
 		t.Errorf("INV-03 is %s: %s", got.Status, got.Reason)
+	}
+}
+
+// The log may end before it says whose payout a request was about. What stands behind that request is judged all the same.
+func TestWhatWaitsAtTheEndIsJudged(t *testing.T) {
+	w := bank()
+	w.record(history.Event{W: history.Wiretap, Type: contract.Invoke, Stage: history.Forwarded, Op: contract.OpClaim, Proc: "executor-1", Call: 9000, Payout: "unheard-of", Token: 40})
+	token := w.acquire("executor-1", "alice")
+	renewal := w.send(history.Event{Op: contract.OpRenew, Proc: "executor-1", Key: "payout:alice", Token: token})
+	w.answerAcquire(renewal, token+1)
+	if got := judged(w.events, nil)["INV-04"]; got.Status != verdict.Violated {
+		t.Errorf("INV-04 is %s: %s", got.Status, got.Reason)
 	}
 }

@@ -70,6 +70,8 @@ func TestWhatAPassOfAPauseRunNeeds(t *testing.T) {
 			"INV-05 stale_refused_payment": 3, "INV-05 stale_refused_rail": 3}},
 		{"a short run", func(s *Settings) { s.Drive = 19 * time.Second }, map[string]int64{"INV-01 stale_refused_payment": 1, "INV-02 stale_refused_rail": 1, "INV-03 stale_refused_payment": 1,
 			"INV-05 stale_refused_payment": 1, "INV-05 stale_refused_rail": 1}},
+		{"a run that is just not short", func(s *Settings) { s.Drive = 20 * time.Second }, map[string]int64{"INV-01 stale_refused_payment": 10, "INV-02 stale_refused_rail": 10, "INV-03 stale_refused_payment": 10,
+			"INV-05 stale_refused_payment": 10, "INV-05 stale_refused_rail": 10}},
 		{"payment off", func(s *Settings) { s.Fencing = "payment-off" }, map[string]int64{"INV-02 stale_refused_rail": 10, "INV-05 stale_refused_rail": 10}},
 		{"rail off", func(s *Settings) { s.Fencing = "rail-off" }, map[string]int64{"INV-01 stale_refused_payment": 10, "INV-03 stale_refused_payment": 10, "INV-05 stale_refused_payment": 10}},
 		{"both off", func(s *Settings) { s.Fencing = "off" }, map[string]int64{}},
