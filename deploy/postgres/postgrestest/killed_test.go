@@ -21,7 +21,7 @@ const victimVariable = "POSTGRESTEST_VICTIM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(victimVariable) != "" {
-		i, _, err := start()
+		i, _, err := start("off")
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)

@@ -28,7 +28,18 @@ var prepare = sync.OnceValues(func() (*postgres.Installation, error) {
 // when t ends.
 func Start(t testing.TB) *postgres.Instance {
 	t.Helper()
-	i, end, err := start()
+	return run(t, "off")
+}
+
+// StartDurable is Start with fsync on, for benchmarks: what waits for the disk in production must wait for it there.
+func StartDurable(t testing.TB) *postgres.Instance {
+	t.Helper()
+	return run(t, "on")
+}
+
+func run(t testing.TB, fsync string) *postgres.Instance {
+	t.Helper()
+	i, end, err := start(fsync)
 	if err != nil {
 		t.Fatalf("start a PostgreSQL server for the test: %v", err)
 	}
@@ -43,7 +54,7 @@ func Start(t testing.TB) *postgres.Instance {
 // Run is for a TestMain whose package shares one server among its tests: it starts one, hands it to use, runs the tests
 // and removes it. It returns the exit status.
 func Run(m *testing.M, use func(*postgres.Instance)) int {
-	i, end, err := start()
+	i, end, err := start("off")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start a PostgreSQL server for the tests:", err)
 		return 1
@@ -57,7 +68,7 @@ func Run(m *testing.M, use func(*postgres.Instance)) int {
 	return status
 }
 
-func start() (*postgres.Instance, func() error, error) {
+func start(fsync string) (*postgres.Instance, func() error, error) {
 	in, err := prepare()
 	if err != nil {
 		return nil, nil, err
@@ -72,8 +83,8 @@ func start() (*postgres.Instance, func() error, error) {
 	i, err := in.Create(postgres.Options{
 		Name: "test", Folder: filepath.Join(home, "data"), Log: filepath.Join(home, "log"),
 		// A test kills processes, not machines: what was written is in the kernel's hands and survives the one. Waiting
-		// for the disk would only make tests slow and dependent on their neighbours.
-		Settings: map[string]string{"fsync": "off"},
+		// for the disk (fsync) would only make tests slow and dependent on their neighbours.
+		Settings: map[string]string{"fsync": fsync},
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(home))

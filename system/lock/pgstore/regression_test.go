@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"fenceproof/deploy/postgres/postgrestest"
 	"fenceproof/system/lock"
 	"fenceproof/system/lock/pgstore"
 
@@ -221,9 +222,19 @@ func contenders(t testing.TB, database string, of func(testing.TB, string) conte
 	return all
 }
 
+// durable puts the benchmark on a server of its own that waits for the disk, as one in production does: the lock decides
+// how many commits a grant waits for, and without fsync a commit costs nothing.
+func durable(b *testing.B) {
+	b.Helper()
+	quick := server
+	server = postgrestest.StartDurable(b)
+	b.Cleanup(func() { server = quick })
+}
+
 // BenchmarkHotKey is acquire and release, in pairs, of one key that 16 clients want: C1's statements alone, behind the
 // advisory lock, and as they are shipped, through the Store of one lock-server.
 func BenchmarkHotKey(b *testing.B) {
+	durable(b)
 	hotKeyOf(b, "c1-alone", c1Alone)
 	hotKeyOf(b, "c1-behind-the-lock", c1Locked)
 	var one *pgstore.Store
@@ -250,6 +261,7 @@ func hotKeyOf(b *testing.B, name string, of func(testing.TB, string) contender) 
 
 // BenchmarkOwnKeys is acquire and release by 16 clients that do not get into each other's way, through one Store.
 func BenchmarkOwnKeys(b *testing.B) {
+	durable(b)
 	s := open(b, server.URL("lockapp", lockdb(b, server)))
 	x := session(b, s, "a")
 	var all []contender
