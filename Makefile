@@ -7,6 +7,7 @@ EXECUTORS ?= 6
 SEED      ?=
 FENCING   ?= on
 FLAGS     ?=
+ONLY      ?=
 
 # A negative control runs each of these; FENCING=rail-off, say, runs that one alone.
 CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
@@ -15,7 +16,7 @@ GO        ?= go
 run_flags  = --nemesis $(NEMESIS) --backend $(BACKEND) --workload $(WORKLOAD) --duration $(DURATION) \
              --executors $(EXECUTORS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
 
-.PHONY: verify negative-control build test lint bench bundle clean help
+.PHONY: verify negative-control mutants build test lint bench bundle clean help
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -25,6 +26,9 @@ verify: build ## run the system, break it, judge it; the report is runs/latest/r
 
 negative-control: build ## switch the fences off and assert that exactly the right invariants fall
 	@for f in $(CONTROLS); do bin/fenceproof verify $(run_flags) --fencing $$f --control || exit; done
+
+mutants: build ## break the system on purpose, build by build, and see each one caught by the right invariant; ONLY=name,name
+	bin/fenceproof mutants $(if $(ONLY),--only "$(ONLY)",--doc docs/mutants.md) $(FLAGS)
 
 build: ## build the suite and the services into bin/
 	@mkdir -p bin

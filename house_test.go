@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"workloads":              {"checker/contract", "checker/history"},
 	"reports":                {"reports", "checker/contract", "checker/history", "checker/verdict"},
 	"checker/run":            {"checker", "nemesis", "workloads", "reports", "deploy"},
+	"checker/mutant":         {"checker", "nemesis"},
 	"checker/cmd":            {"checker", "nemesis", "workloads", "reports", "deploy"},
 }
 

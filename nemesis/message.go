@@ -87,7 +87,8 @@ func (f *messageFault) log(phase, format string, args ...any) {
 		Target: f.target.String(), Payout: f.trig.payout, Token: f.trig.token, Msg: fmt.Sprintf(format, args...)})
 }
 
-// run waits for the message, keeps or loses it as the step says, and sees a kept one off.
+// run waits for the message, keeps or loses it as the step says, and sees a kept one off. The window begins when the
+// message has come: only then it is known on which link.
 func (f *messageFault) run(ctx context.Context) error {
 	w, err := f.await()
 	if err != nil {
@@ -98,17 +99,18 @@ func (f *messageFault) run(ctx context.Context) error {
 	f.window = f.e.open(f.step, active)
 	seen := false
 	defer func() { f.e.close(f.step, active, seen) }()
-	f.log(PhaseInject, "the %s of %s, %s", f.step.Message.Side, f.step.Message.Op, reason(f.step, f.trig))
+	why := reason(f.step, f.trig)
 	var met arrival
 	select {
 	case met = <-w.first:
 	case <-ctx.Done():
-		f.log(PhaseFailed, "the drive has ended, and no such message came")
+		f.log(PhaseFailed, "the drive has ended, and no %s of %s has come", f.step.Message.Side, f.step.Message.Op)
 		return nil
 	}
 	seen = true
 	call := met.meeting.Event()
 	f.target, f.trig = met.link.Name(), trigger{proc: call.Proc, payout: call.Payout, token: call.Token}
+	f.log(PhaseInject, "the %s of %s, %s", f.step.Message.Side, f.step.Message.Op, why)
 	if f.step.Fault == plan.Drop {
 		f.log(PhaseSeen, "call %d has lost it", call.Call)
 		f.log(PhaseHealed, "the next message passes")

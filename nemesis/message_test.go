@@ -158,7 +158,7 @@ func TestAMessageIsKeptUntilASuccessorWasAcceptedWhereItGoes(t *testing.T) {
 	if err := done(); err != nil {
 		t.Error(err)
 	}
-	if p := l.phases("executor-2→rail-proxy"); p != "seen heal healed" || e.Status().Windows != 1 {
+	if p := l.phases("executor-2→rail-proxy"); p != "inject seen heal healed" || e.Status().Windows != 1 {
 		t.Errorf("phases %q, %d windows", p, e.Status().Windows)
 	}
 }
@@ -231,13 +231,15 @@ func TestAMessageThatNeverCameIsNoWindowAndIsWaitedForNoMore(t *testing.T) {
 	l := newLog()
 	e, done, cancel := tell(t, l, time.Hour, []*hop{one}, delaySubmit("executor-1→rail-proxy"))
 	awaitAsked(t, one)
-	l.await(t, PhaseInject, "executor-1→rail-proxy")
 	cancel()
 	if err := done(); err != nil {
 		t.Error(err)
 	}
 	if one.send(plan.Request, submit("executor-1", 1)) != nil || e.Status().Windows != 0 || e.Status().Failed != 1 {
 		t.Errorf("it is still waited for, or counts: %+v", e.Status())
+	}
+	if p := l.phases("executor-1→rail-proxy"); p != "failed" {
+		t.Errorf("phases %q", p)
 	}
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -44,6 +45,11 @@ const (
 // OnMessage tells whether f is a fault of a single message. Its target is a link; the step waits for its message until
 // the drive ends, and its time counts from there.
 func (f Fault) OnMessage() bool { return f == Delay || f == Drop }
+
+// stops tells whether any step of p stops a process.
+func (p Plan) stops() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return !s.Fault.OnMessage() })
+}
 
 // Link reads t as a link. Its client may be Holder or AnyExecutor.
 func (t Target) Link() (contract.Link, error) { return contract.ParseLink(string(t)) }

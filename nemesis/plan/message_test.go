@@ -72,6 +72,17 @@ func TestAKeyboardWithoutArrowsWillDo(t *testing.T) {
 	}
 }
 
+func TestMessagesOfAllExecutorsMayBeLateAtOnceAsNobodyIsStopped(t *testing.T) {
+	p := script()
+	if p.Together = p.Executors; p.Validate() != nil {
+		t.Error(p.Validate())
+	}
+	p.Steps = append(p.Steps, Step{Fault: Pause, Target: Holder, On: ClaimOK, For: Duration(time.Second)})
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "nobody is left to take over") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTooManyLockClientsAreRefused(t *testing.T) {
 	p := script()
 	p.LockClients = MaxLockClients + 1

@@ -203,8 +203,8 @@ func (p Plan) Validate() error {
 	if len(p.Steps) > 0 && p.Nemesis == "none" {
 		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
 	}
-	if len(p.Steps) > 0 && (p.Together < 1 || p.Together >= p.Executors) {
-		bad("together is %d; at least 1, and fewer than the %d executors, or nobody is left to take over", p.Together, p.Executors)
+	if len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= p.Executors) {
+		bad("together is %d; 1 to %d, and where processes are stopped fewer than the %d executors, or nobody is left to take over", p.Together, MaxTogether, p.Executors)
 	}
 	for i, s := range p.Steps {
 		if err := s.validate(p); err != nil {
@@ -224,6 +224,8 @@ func Backends() []string { return []string{"pg"} }
 const (
 	MaxExecutors = 64
 	MaxAccounts  = 10_000
+	// MaxTogether bounds the faults that may be active at once.
+	MaxTogether = 64
 	// MaxLockClients bounds the clients of the one hot key.
 	MaxLockClients = 64
 	MaxRate        = 10_000

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"fenceproof/checker/mutant"
+
+	"github.com/spf13/cobra"
+)
+
+// mutantsFlags are the flags of mutants as they were given.
+type mutantsFlags struct {
+	only, runs, doc string
+	seeds           int
+	list, check     bool
+}
+
+func mutantsCommand() *cobra.Command {
+	f := mutantsFlags{only: os.Getenv("ONLY")}
+	c := &cobra.Command{
+		Use:   "mutants",
+		Short: "Break the system on purpose, one build after the other, and see each one caught by the right invariant",
+		Long: `mutants builds deliberately broken services from the checkout that it runs in, runs each under the plan that exposes
+it, and checks that exactly the right invariants fall, and that the healthy build passes under the same plan and seed.
+
+Exit status: 0 every mutant was killed or is masked as its patch says, 1 one was not, 254 wrong usage, 255 the harness
+itself failed.`,
+		Example: `  fenceproof mutants
+  fenceproof mutants --only release-by-key`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return mutants(c, f) },
+	}
+	fs := c.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.only, "only", f.only, "only these mutants, separated by commas (also ONLY=)")
+	fs.IntVar(&f.seeds, "seeds", 0, "of each mutant only the first so many seeds (0: all)")
+	fs.StringVar(&f.runs, "runs", "runs", "folder of all runs")
+	fs.StringVar(&f.doc, "doc", "", "write the matrix into this file as well; it has to be the whole one")
+	fs.BoolVar(&f.list, "list", false, "list the mutants and do nothing")
+	fs.BoolVar(&f.check, "check", false, "see whether the patches apply and compile, and run nothing")
+	return c
+}
+
+func mutants(c *cobra.Command, f mutantsFlags) error {
+	all, err := mutant.All()
+	if err != nil {
+		return &exitError{exitHarness, err}
+	}
+	chosen, err := mutant.Select(all, f.only)
+	if err != nil {
+		return usage("--only: %w", err)
+	}
+	if f.seeds < 0 {
+		return usage("--seeds %d: 0 for all, or more", f.seeds)
+	}
+	if f.doc != "" && (f.only != "" || f.seeds != 0) {
+		return usage("--doc %s: a part of the matrix is not what documentation should say; leave --only and --seeds out, or --doc", f.doc)
+	}
+	out := c.OutOrStdout()
+	if f.list {
+		for _, m := range chosen {
+			fmt.Fprintf(out, "%-32s %s\n", m.Name, m.Title)
+		}
+		return nil
+	}
+	root, err := mutant.FindRoot(".")
+	if err != nil {
+		return usage("%w", err)
+	}
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	if f.check {
+		return checkMutants(ctx, out, root, chosen)
+	}
+	m, dir, err := mutant.Run(ctx, mutant.Options{Root: root, Runs: f.runs, Seeds: f.seeds, Out: out}, chosen)
+	if err != nil {
+		return &exitError{exitHarness, err}
+	}
+	if err := m.Print(out); err != nil {
+		return &exitError{exitHarness, err}
+	}
+	if f.doc != "" {
+		if err := os.WriteFile(f.doc, []byte(m.Markdown()), 0o644); err != nil {
+			return &exitError{exitHarness, fmt.Errorf("write the matrix: %w", err)}
+		}
+	}
+	fmt.Fprintf(out, "the runs are in %s\n", dir)
+	if !m.Good() {
+		return &exitError{status: 1}
+	}
+	return nil
+}
+
+// checkMutants applies and compiles every mutant.
+func checkMutants(ctx context.Context, out io.Writer, root string, chosen []mutant.Mutant) error {
+	scratch, err := os.MkdirTemp("", "fenceproof-mutants-")
+	if err != nil {
+		return &exitError{exitHarness, fmt.Errorf("make a folder for the builds: %w", err)}
+	}
+	defer os.RemoveAll(scratch)
+	bad := 0
+	for _, m := range chosen {
+		err := mutant.Builder{Root: root, Scratch: scratch}.Check(ctx, m)
+		if err != nil {
+			bad++
+			fmt.Fprintf(out, "%-32s %v\n", m.Name, err)
+			continue
+		}
+		fmt.Fprintf(out, "%-32s applies and compiles\n", m.Name)
+	}
+	if bad > 0 {
+		return &exitError{status: 1}
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMutantsAreListedCheckedAndNamedWhenMistyped(t *testing.T) {
+	list, status := fenceproof(t, "mutants", "--list")
+	if status != 0 || strings.Count(list, "\n") < 8 || !strings.Contains(list, "release-by-key ") {
+		t.Fatalf("status %d:\n%s", status, list)
+	}
+	if out, status := fenceproof(t, "mutants", "--only", "release-by-kee", "--list"); status != 254 || !strings.Contains(out, `did you mean "release-by-key"?`) {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if out, status := fenceproof(t, "mutants", "--only", "release-by-key", "--check"); status != 0 || !strings.Contains(out, "applies and compiles") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	doc := filepath.Join(t.TempDir(), "mutants.md")
+	if out, status := fenceproof(t, "mutants", "--only", "release-by-key", "--doc", doc); status != 254 || !strings.Contains(out, "a part of the matrix") {
+		t.Errorf("status %d: %s", status, out)
+	}
+}

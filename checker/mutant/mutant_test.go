@@ -1,0 +1,163 @@
+package mutant
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"fenceproof/checker/run"
+	"fenceproof/checker/verdict"
+)
+
+const header = `Title: A lock that counts backwards
+Breaks: Tokens go down.
+Source: nobody
+Service: lock-server
+Plan: hammer
+Seeds: 1, 2 3
+Must-Fall: INV-04
+May-Fall: INV-06,
+  DUR-01
+`
+
+const differences = `
+diff --git a/system/a.txt b/system/a.txt
+--- a/system/a.txt
++++ b/system/a.txt
+@@ -1,3 +1,3 @@
+ one
+-two
++zwei
+ three
+`
+
+func TestAPatchSaysWhatItBreaksAndHowThatShows(t *testing.T) {
+	m, err := parse("x", []byte(header+differences))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Title != "A lock that counts backwards" || m.Services[0] != "lock-server" || !slices.Equal(m.Seeds, []uint64{1, 2, 3}) ||
+		m.Expect.String() != "INV-04,INV-06?,DUR-01?" || len(m.files) != 1 {
+		t.Errorf("read as %+v", m)
+	}
+}
+
+func TestAPatchThatSaysSomethingWrongIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ replace, with, want string }{
+		"a mistyped field":                {"Breaks:", "Break:", `did you mean "Breaks"?`},
+		"a mistyped service":              {"lock-server", "lock-serve", `did you mean "lock-server"?`},
+		"a mistyped invariant":            {"INV-06", "INV-60", `did you mean INV-`},
+		"a seed that is none":             {"Seeds: 1", "Seeds: one", `"one" is no seed`},
+		"no seeds":                        {"Seeds: 1, 2 3\n", "", "no Seeds"},
+		"no service":                      {"Service: lock-server\n", "", "no Service"},
+		"no title":                        {"Title: A lock that counts backwards\n", "", "no Title"},
+		"a plan that is not there":        {"Plan: hammer", "Plan: hammock", "read its plan"},
+		"nothing that must fall":          {"Must-Fall: INV-04\n", "", "needs either Must-Fall"},
+		"a mask without the pair":         {"Must-Fall: INV-04\n", "Masked-By: luck\n", "go together"},
+		"a mask that lets something by":   {"Must-Fall: INV-04\n", "Masked-By: luck\nUnmasked: y\n", "nothing may fall"},
+		"a mask of something that falls":  {"Title:", "Masked-By: luck\nUnmasked: y\nTitle:", "needs either Must-Fall"},
+		"a field that stands there twice": {"Title:", "Title: once\nTitle:", "twice"},
+		"no differences":                  {differences, "\nbut no differences\n", "differences and nothing else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := header + differences
+			bad := strings.Replace(text, c.replace, c.with, 1)
+			if bad == text {
+				t.Fatal("the case changes nothing")
+			}
+			if _, err := parse("x", []byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAMaskNamesAMutantWithoutOne(t *testing.T) {
+	masked := strings.Replace(header, "Must-Fall: INV-04\nMay-Fall: INV-06,\n  DUR-01\n", "Masked-By: luck\nUnmasked: y\n", 1)
+	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + differences)} }
+	if _, err := read(fstest.MapFS{"patches/x.patch": file(masked), "patches/y.patch": file(header)}); err != nil {
+		t.Error(err)
+	}
+	if _, err := read(fstest.MapFS{"patches/x.patch": file(masked)}); err == nil || !strings.Contains(err.Error(), `"y" is no mutant`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOnlyTakesNamesAndBringsThePairOfAMaskedOneAlong(t *testing.T) {
+	all := []Mutant{{Name: "a"}, {Name: "b", Unmasked: "d"}, {Name: "c"}, {Name: "d"}}
+	chosen, err := Select(all, "b, a")
+	if err != nil || len(chosen) != 3 || chosen[0].Name != "a" || chosen[1].Name != "b" || chosen[2].Name != "d" {
+		t.Errorf("%v, %v", chosen, err)
+	}
+	if _, err := Select(all, "a,bb"); err == nil || !strings.Contains(err.Error(), `did you mean "b"?`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func violated(ids ...string) *verdict.Run {
+	v := &verdict.Run{ID: "r"}
+	for _, id := range verdict.IDs() {
+		i := verdict.Invariant{ID: id, Status: verdict.Pass}
+		if slices.Contains(ids, id) {
+			i.Status, i.Violations = verdict.Violated, []verdict.Violation{{Sentence: "it broke"}}
+		}
+		v.Invariants = append(v.Invariants, i)
+	}
+	v.Conclude()
+	return v
+}
+
+func TestOnlyWhatItsPatchNamesKillsAMutant(t *testing.T) {
+	m := Mutant{Expect: verdict.Expectation{Must: []string{"INV-02", "INV-05"}, May: []string{"INV-03"}}}
+	w := &run.Watch{Found: map[string]time.Duration{"INV-02": 3, "INV-05": 1, "INV-03": 9}}
+	for _, c := range []struct {
+		fell []string
+		want Outcome
+	}{
+		{[]string{"INV-02", "INV-05"}, Killed},
+		{[]string{"INV-02", "INV-05", "INV-03"}, Killed},
+		{[]string{"INV-02"}, Survived},
+		{nil, Survived},
+		{[]string{"INV-02", "INV-05", "INV-04"}, Unexpected},
+		{[]string{"INV-04"}, Unexpected},
+	} {
+		got := judge(m, violated(c.fell...), w, nil)
+		if got.Outcome != c.want || got.Outcome != Killed && got.Why == "" {
+			t.Errorf("%v fell: %+v", c.fell, got)
+		}
+		if got.Outcome == Killed && (got.Detection != 3 || got.Sentence != "it broke") {
+			t.Errorf("found after %d, which says %q", got.Detection, got.Sentence)
+		}
+	}
+	masked := Mutant{MaskedBy: "luck"}
+	if got := judge(masked, violated(), w, nil); got.Outcome != Masked {
+		t.Errorf("nothing fell: %+v", got)
+	}
+	if got := judge(masked, violated("INV-02"), w, nil); got.Outcome != Unmasked || got.Why == "" {
+		t.Errorf("something fell of a masked one: %+v", got)
+	}
+}
+
+func TestAMutantIsKilledOnlyIfEverySeedKillsIt(t *testing.T) {
+	r := Row{Must: []string{"INV-02"}, Trials: []Trial{
+		{Seed: 1, Outcome: Killed, Violated: []string{"INV-02", "INV-03"}, Detection: 5},
+		{Seed: 2, Outcome: Killed, Violated: []string{"INV-02"}, Detection: 1},
+		{Seed: 3, Outcome: Killed, Violated: []string{"INV-02"}, Detection: 3},
+	}}
+	r.conclude()
+	if r.Outcome != Killed || r.Median != 3 || r.Worst != 5 || !slices.Equal(r.KilledBy, []string{"INV-02"}) || !slices.Equal(r.Also, []string{"INV-03"}) {
+		t.Errorf("%+v", r)
+	}
+	r.Outcome = ""
+	r.Trials = append(r.Trials, Trial{Seed: 4, Outcome: Survived, Why: "INV-02 did not fall"}, Trial{Seed: 5, Outcome: Killed})
+	r.conclude()
+	if r.Outcome != Survived || r.Why != "seed 4: INV-02 did not fall" {
+		t.Errorf("%+v", r)
+	}
+	none := Row{}
+	if none.conclude(); none.Outcome.Good() {
+		t.Error("a mutant that was never run counts as killed")
+	}
+}
