@@ -149,6 +149,7 @@ func (r *Reader) Gaps() map[Witness]string { return maps.Clone(r.gaps) }
 func (r *Reader) Close() error {
 	if r.ahead != nil {
 		r.ahead.end()
+		r.ahead = nil
 	}
 	var errs []error
 	for _, f := range r.files {
