@@ -17,8 +17,8 @@ import (
 // of the grant and of its session, extended by what was answered as a success and by nothing else. The earliest that the
 // wiretap can know of a request is when it was received, which is a little after it was sent: the deadlines here are a
 // little later than the client's own, in its favour. A protected request that is received later than the deadline, the
-// preparation and slack is a violation, unless the process was stopped, its link had a fault or the harness stood
-// still in between: then nobody can say when the client sent it. What the relay or the server does with the request after
+// preparation and slack is a violation, unless the process was stopped, its link had a fault, the harness stood still in
+// between, or the client had gone when the answer came: then nobody can say when the client sent it. What the relay or the server does with the request after
 // that is no fault of the client's.
 type deadlines struct {
 	findings
@@ -27,6 +27,7 @@ type deadlines struct {
 	pulse   pulse
 	clients map[contract.Process]*leaseClient
 	open    map[int64]lockCall
+	accused map[int64]accusation // late calls, until it is known whether their client still waits
 	faults  map[string][]span // by process or link; the last one may be open
 	windows map[int]string    // open fault windows → whom they hit
 
@@ -66,6 +67,13 @@ type lockCall struct {
 	lease    time.Duration
 }
 
+// accusation is a violation, if the client still waits for the answer.
+type accusation struct {
+	sentence string
+	want     want
+	proof    []*history.Event
+}
+
 // How many grants of a key and sessions are remembered of each client.
 const (
 	maxHeldGrants   = 8
@@ -77,7 +85,7 @@ func newDeadlines(b *book, t *tally, s verdict.Settings) *deadlines {
 	return &deadlines{
 		findings: findings{id: "SDK-01", guarantee: "A process that was not stopped sends no protected request past its lease's own deadline, and no renewal after its release was answered.", book: b, tally: t},
 		times:    leaseTimesOf(s), slack: int64(setting(s, "EXECUTOR_PREPARE", 0) + grace),
-		clients: map[contract.Process]*leaseClient{}, open: map[int64]lockCall{}, faults: map[string][]span{}, windows: map[int]string{},
+		clients: map[contract.Process]*leaseClient{}, open: map[int64]lockCall{}, accused: map[int64]accusation{}, faults: map[string][]span{}, windows: map[int]string{},
 	}
 }
 
@@ -96,6 +104,31 @@ func (f *deadlines) Observe(e *history.Event) {
 		f.received(e)
 	case e.Stage == history.Answered:
 		f.answered(e)
+		if e.Status == 0 {
+			f.acquit(e)
+		}
+	case e.Stage == history.Delivered:
+		f.convict(e)
+	case e.Stage == history.Lost:
+		f.acquit(e)
+	}
+}
+
+// convict reports a late call whose client was still there for the answer: it had not been under way for longer than a
+// client waits.
+func (f *deadlines) convict(e *history.Event) {
+	if a, ok := f.accused[e.Call]; ok {
+		delete(f.accused, e.Call)
+		f.report(a.sentence, a.want, a.proof...)
+	}
+}
+
+// acquit drops a late call whose client had given it up: nobody knows for how long it had been under way before it was
+// received, behind a connection that the harness was slow to read.
+func (f *deadlines) acquit(e *history.Event) {
+	if _, ok := f.accused[e.Call]; ok {
+		delete(f.accused, e.Call)
+		f.unresolved++
 	}
 }
 
@@ -243,8 +276,9 @@ func (f *deadlines) protected(e *history.Event) {
 	if f.excuse(e, sent, until) {
 		return
 	}
-	f.report(fmt.Sprintf("%s sent its %s of payout %s with token %d %s after %s deadline, and neither had it been stopped nor its link broken",
-		e.Proc, e.Op, e.Payout, e.Token, since(until, e.T), whose), want{key: g.key, account: f.book.accountOf(e), payout: e.Payout, tokens: [2]int64{e.Token}}, g.granted, g.proof, f.book.keep(e))
+	f.accused[e.Call] = accusation{fmt.Sprintf("%s sent its %s of payout %s with token %d %s after %s deadline, and neither had it been stopped nor its link broken",
+		e.Proc, e.Op, e.Payout, e.Token, since(until, e.T), whose), want{key: g.key, account: f.book.accountOf(e), payout: e.Payout, tokens: [2]int64{e.Token}},
+		[]*history.Event{g.granted, g.proof, f.book.keep(e)}}
 }
 
 // excuse tells whether nobody can say when the client sent e.
@@ -260,18 +294,19 @@ func (f *deadlines) excuse(e *history.Event, from, due int64) bool {
 	return false
 }
 
-// renewing judges a renewal: none follows the answer to its release.
+// renewing judges a renewal: none follows the answer to its release. One that its client had given up before it released
+// may have been on its way all the while, on another connection: it has the grace of every late request.
 func (f *deadlines) renewing(e *history.Event) {
 	g := f.client(e.Proc).grants[e.Token]
 	if g == nil {
 		return
 	}
 	f.checked++
-	if g.released == nil || f.excuse(e, g.released.T, g.released.T) {
+	if g.released == nil || e.T <= g.released.T+int64(grace) || f.excuse(e, g.released.T, g.released.T) {
 		return
 	}
-	f.report(fmt.Sprintf("%s renewed key %s with token %d %s after its release had been answered", e.Proc, e.Key, e.Token, since(g.released.T, e.T)),
-		want{key: e.Key, tokens: [2]int64{e.Token}}, g.granted, g.released, f.book.keep(e))
+	f.accused[e.Call] = accusation{fmt.Sprintf("%s renewed key %s with token %d %s after its release had been answered", e.Proc, e.Key, e.Token, since(g.released.T, e.T)),
+		want{key: e.Key, tokens: [2]int64{e.Token}}, []*history.Event{g.granted, g.released, f.book.keep(e)}}
 }
 
 // Finish: that a client was late rests on what is absent, an answer that extended its deadline and a fault that excuses

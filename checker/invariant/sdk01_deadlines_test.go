@@ -33,6 +33,14 @@ func (l live) renewal(token int64, status int) {
 	l.answerAt(l.send(history.Event{Op: contract.OpRenew, Proc: "executor-1", Key: "payout:alice", Token: token}), status)
 }
 
+// giveUp answers a request whose client has gone.
+func (l live) giveUp(r *request) {
+	r.answer = answer{status: 409, code: contract.LockLost}
+	l.reply(r)
+	last := &l.events[len(l.events)-1]
+	last.Stage, last.Type = history.Lost, contract.Info
+}
+
 // claim is a protected request.
 func (l live) claim(token int64) { l.do("executor-1", contract.OpClaim, "p2", token) }
 
@@ -143,6 +151,21 @@ func TestDeadlines(t *testing.T) {
 			l.pass(late)
 			l.send(history.Event{Op: contract.OpClaim, Proc: "executor-1", Payout: "p2", Token: token, DupOf: 7})
 		}, "", 0, 0},
+		{"a late request that its client had given up", func(l live) {
+			token := l.lease()
+			l.pass(late)
+			l.giveUp(l.send(history.Event{Op: contract.OpClaim, Proc: "executor-1", Payout: "p2", Token: token}))
+		}, "", 1, 0},
+		{"a late request that was never answered", func(l live) {
+			token := l.lease()
+			l.pass(late)
+			l.loseAnswer(l.send(history.Event{Op: contract.OpClaim, Proc: "executor-1", Payout: "p2", Token: token}))
+		}, "", 1, 0},
+		{"a renewal that its client had given up before the release", func(l live) {
+			token := l.lease()
+			l.release("alice")
+			l.giveUp(l.send(history.Event{Op: contract.OpRenew, Proc: "executor-1", Key: "payout:alice", Token: token}))
+		}, "", 1, 0},
 		{"a token of somebody else's grant", func(l live) {
 			l.lease()
 			l.claim(41)
@@ -150,8 +173,15 @@ func TestDeadlines(t *testing.T) {
 		{"a renewal after the release was answered", func(l live) {
 			token := l.lease()
 			l.release("alice")
+			l.pass(300 * time.Millisecond)
 			l.renewal(token, 409)
 		}, "executor-1 renewed key payout:alice with token 42", 0, 0},
+		{"a renewal that was on its way when the release was answered", func(l live) {
+			token := l.lease()
+			l.release("alice")
+			l.pass(200 * time.Millisecond)
+			l.renewal(token, 409)
+		}, "", 0, 0},
 		{"a renewal after a release of which nobody heard", func(l live) {
 			token := l.lease()
 			l.loseAnswer(l.send(history.Event{Op: contract.OpRelease, Proc: "executor-1", Key: "payout:alice", Token: token}))
