@@ -103,14 +103,14 @@ func (m Mutant) packages() (all []string) {
 	return all
 }
 
-// build compiles packages into the folder bin; without one it only sees whether they compile.
+// build compiles packages into the folder bin; without one it only sees whether they compile, and links nothing.
 func (b Builder) build(ctx context.Context, bin, overlay string, packages ...string) error {
-	args := []string{"build", "-o", os.DevNull}
+	args := []string{"list", "-export", "-f", ""}
 	if bin != "" {
 		if err := os.MkdirAll(bin, 0o755); err != nil {
 			return err
 		}
-		args[2] = bin + string(filepath.Separator)
+		args = []string{"build", "-o", bin + string(filepath.Separator)}
 	}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
@@ -118,7 +118,7 @@ func (b Builder) build(ctx context.Context, bin, overlay string, packages ...str
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir = b.Root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, bytes.TrimSpace(out))
+		return fmt.Errorf("go %s: %w\n%s", args[0], err, bytes.TrimSpace(out))
 	}
 	return nil
 }
