@@ -18,7 +18,8 @@ import (
 // wiretap can know of a request is when it was received, which is a little after it was sent: the deadlines here are a
 // little later than the client's own, in its favour. A protected request that is received later than the deadline, the
 // preparation and slack is a violation, unless the process was stopped, its link had a fault, the harness stood still in
-// between, or the client had gone when the answer came: then nobody can say when the client sent it. What the relay or the server does with the request after
+// between, or the client had gone when the answer came: then nobody can say when the client sent it. What the relay or
+// the server does with the request after
 // that is no fault of the client's.
 type deadlines struct {
 	findings
@@ -28,8 +29,8 @@ type deadlines struct {
 	clients map[contract.Process]*leaseClient
 	open    map[int64]lockCall
 	accused map[int64]accusation // late calls, until it is known whether their client still waits
-	faults  map[string][]span // by process or link; the last one may be open
-	windows map[int]string    // open fault windows → whom they hit
+	faults  map[string][]span    // by process or link; the last one may be open
+	windows map[int]string       // open fault windows → whom they hit
 
 	excused, renewals int64
 }
@@ -312,6 +313,7 @@ func (f *deadlines) renewing(e *history.Event) {
 // Finish: that a client was late rests on what is absent, an answer that extended its deadline and a fault that excuses
 // it. Where these could have got lost nothing was proved.
 func (f *deadlines) Finish(whole func(history.Witness) bool) {
+	f.unresolved += int64(len(f.accused)) // calls that have no end
 	if !whole(history.Wiretap) || !whole(history.Nemesis) {
 		f.withdraw()
 	}

@@ -164,6 +164,7 @@ func TestDeadlines(t *testing.T) {
 		{"a renewal that its client had given up before the release", func(l live) {
 			token := l.lease()
 			l.release("alice")
+			l.pass(300 * time.Millisecond)
 			l.giveUp(l.send(history.Event{Op: contract.OpRenew, Proc: "executor-1", Key: "payout:alice", Token: token}))
 		}, "", 1, 0},
 		{"a token of somebody else's grant", func(l live) {
