@@ -24,6 +24,7 @@ func Expect(v Variant, worlds ...World) (Exploration, error) {
 			return Exploration{}, fmt.Errorf("variant %v: %w", v, err)
 		}
 		all.States += e.States
+		all.Alone |= e.Alone
 		never &= e.Found // one world that posts is enough
 		all.Found |= e.Found &^ ViolationSet(NeverPosted)
 		for f, schedule := range e.Schedules {

@@ -11,6 +11,9 @@ import (
 type Exploration struct {
 	States int
 	Found  Violations
+	// Alone are the guards that were, in some step, the only one to refuse. Every other guard that refuses at all stands
+	// behind those that refuse with it.
+	Alone Guards
 	// Schedules holds, for every violation found that a step can make, a shortest schedule that ends with it. Of several
 	// of the same length it is always the same one.
 	Schedules map[Violation][]Step
@@ -40,6 +43,9 @@ func (p *Protocol) Explore(limit int) (Exploration, error) {
 				for _, f := range fresh.List() {
 					out.Schedules[f] = schedule
 				}
+			}
+			if by := s.Answer.Guards; by&(by-1) == 0 {
+				out.Alone |= by
 			}
 			v.add(s.Next, at, i)
 		}

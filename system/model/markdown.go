@@ -27,6 +27,9 @@ func falls(vs Violations) string {
 		}
 		by[id] = append(by[id], v.String())
 	}
+	if ids == nil {
+		return "nothing"
+	}
 	for i, id := range ids {
 		ids[i] = id + " " + strings.Join(by[id], ", ")
 	}

@@ -88,3 +88,21 @@ func TestDeclinesAndTheOperatorBreakNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestAGuardWithAMaskNeverRefusesAlone(t *testing.T) {
+	e, err := Expect(Variant{}, Worlds(0)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range Masks() {
+		// One payout at a time is a rule that executors keep by themselves, as long as no lease of theirs runs out.
+		if alone := e.Alone.Has(m.Guard); alone != (m.Guard == OneInFlight) {
+			t.Errorf("%v refuses alone: %v", m.Guard, alone)
+		}
+	}
+	for _, g := range []Guard{ClaimFence, MoveFence, PostFence, OneAttempt, ReserveAmbiguous} {
+		if !e.Alone.Has(g) {
+			t.Errorf("%v never refuses alone", g)
+		}
+	}
+}

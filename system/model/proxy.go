@@ -3,18 +3,20 @@ package model
 // submit is the first half of R1 (C1 1.6 d): raise the mark, then record the attempt. A second attempt for a payout is a
 // duplicate, and the raise stays.
 func (p *Protocol) submit(b *Books, at *Payout, q Request) (a Answer, v Violations) {
-	refuses := p.on(Mark) && !p.RailOff
-	if refuses && b.Mark >= q.Token {
-		return Answer{Code: FencedOut, Highest: b.Mark}, 0
+	var by Guards
+	p.judge(&by, Mark, b.Mark >= q.Token && !p.RailOff)
+	p.judge(&by, OneAttempt, at.Attempt != NoFinding)
+	if by.Has(Mark) {
+		return Answer{Code: FencedOut, Highest: b.Mark, Guards: by}, 0
 	}
 	stale := q.Token <= b.Mark
 	b.Mark = max(b.Mark, q.Token)
 	if p.RailOff {
 		b.Mark = q.Token // it follows whatever comes, so that the record shows what was let through
 	}
-	known := at.Attempt != NoFinding && p.on(OneAttempt)
+	known := by.Has(OneAttempt)
 	if known && !p.RailOff {
-		return Answer{Code: Duplicate, Record: at.Attempt}, 0
+		return Answer{Code: Duplicate, Record: at.Attempt, Guards: by}, 0
 	}
 	v.addIf(stale, StaleAtRail)
 	if !known && !p.Mistakes.Has(AttemptAfterForward) {

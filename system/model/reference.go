@@ -51,7 +51,7 @@ func (r *Reference) Take(s Step) {
 // submission that is let through is then on its way to the rail.
 func (r *Reference) Deliver(q Request) Answer {
 	if known, ok := r.answers[answerKey{q.Op, q.Payout, q.Token}]; ok {
-		a := Answer{Code: Replayed, State: r.State.Payouts[q.Payout].State}
+		a := Answer{Code: Replayed, State: r.State.Payouts[q.Payout].State, Guards: GuardSet(Replay)}
 		if known.request != q {
 			a.Code = Conflict
 		}

@@ -144,6 +144,7 @@ type Answer struct {
 	State   PayoutState // the payout's state afterwards
 	Highest Token       // FencedOut: the fence or the mark
 	Record  Finding     // Duplicate: the attempt on record
+	Guards  Guards      // the guards that refuse the request; the first of them in the order of judgement decides the code
 }
 
 func (a Answer) String() string {

@@ -39,7 +39,16 @@ func (b *Books) mutate(t Token) (v Violations) {
 }
 
 // shutOut is the answer to a token at or below the fence.
-func shutOut(b *Books) Answer { return Answer{Code: FencedOut, Highest: b.Fence} }
+func shutOut(b *Books, by Guards) Answer {
+	return Answer{Code: FencedOut, Highest: b.Fence, Guards: by}
+}
+
+// judge adds g to the guards that refuse, if it is in force and has a reason.
+func (p *Protocol) judge(by *Guards, g Guard, reason bool) {
+	if reason && p.on(g) {
+		*by |= GuardSet(g)
+	}
+}
 
 // floor is where a claim or a resolve under token t leaves the fence.
 func (p *Protocol) floor(b *Books, t Token) Token {
@@ -51,14 +60,17 @@ func (p *Protocol) floor(b *Books, t Token) Token {
 
 // claim is P2 (1.3, 1.4): fence, claim token, state, what is in flight, funds.
 func (p *Protocol) claim(b *Books, at *Payout, q Request) (a Answer, v Violations) {
-	if p.on(ClaimFence) && b.Fence >= q.Token {
-		return shutOut(b), 0
-	}
-	if (p.on(TakeOver) && at.Claim >= q.Token) || at.State != q.Expected || !claimable(at.State) {
-		return Answer{Code: NotClaimable}, 0
-	}
-	if at.State == Pending && p.on(OneInFlight) && b.anotherInFlight(at) {
-		return Answer{Code: Blocked}, 0
+	var by Guards
+	p.judge(&by, ClaimFence, b.Fence >= q.Token)
+	p.judge(&by, TakeOver, at.Claim >= q.Token)
+	p.judge(&by, OneInFlight, at.State == Pending && b.anotherInFlight(at))
+	switch {
+	case by.Has(ClaimFence):
+		return shutOut(b, by), 0
+	case by.Has(TakeOver), at.State != q.Expected, !claimable(at.State):
+		return Answer{Code: NotClaimable, Guards: by}, 0
+	case by.Has(OneInFlight):
+		return Answer{Code: Blocked, Guards: by}, 0
 	}
 	v = b.mutate(q.Token)
 	fence := p.floor(b, q.Token)
@@ -68,8 +80,8 @@ func (p *Protocol) claim(b *Books, at *Payout, q Request) (a Answer, v Violation
 	v.addIf(fence < b.Fence, StaleAtAccount)
 	if at.State == Pending {
 		at.State = Claimed
-		if !p.funded(b, at, p.Amounts[q.Payout]) {
-			at.State, a.Code = Failed, NoFunds
+		if need, by := p.need(b, at, q.Payout); int(b.Balance) < need {
+			at.State, a.Code, a.Guards = Failed, NoFunds, by
 		}
 	}
 	at.Claim, b.Fence = q.Token, fence
@@ -89,29 +101,43 @@ func (b *Books) anotherInFlight(at *Payout) bool {
 	return false
 }
 
-// funded tells whether the available funds cover amount: the balance less what the account's other payouts have a claim to.
-func (p *Protocol) funded(b *Books, at *Payout, amount Money) bool {
-	need := int(amount)
+// need is what a claim must find on the account: the payout's amount and what the account's other payouts have a claim
+// to, with the guards that count those.
+func (p *Protocol) need(b *Books, at *Payout, payout uint8) (need int, by Guards) {
+	need = int(p.Amounts[payout])
 	for i := range b.Payouts {
 		o := &b.Payouts[i]
-		if o != at && ((o.State.inFlight() && p.on(ReserveInFlight)) || (o.State == RailAmbiguous && p.on(ReserveAmbiguous))) {
+		if o == at {
+			continue
+		}
+		before := by
+		p.judge(&by, ReserveInFlight, o.State.inFlight())
+		p.judge(&by, ReserveAmbiguous, o.State == RailAmbiguous)
+		if by != before {
 			need += int(p.Amounts[i])
 		}
 	}
-	return int(b.Balance) >= need
+	if b.Balance < p.Amounts[payout] {
+		by = 0 // the payout alone is too much: nobody else's claim to the money decides
+	}
+	return need, by
 }
 
 // move is P6 and P7: fence, claim token, state. It leaves fence and claim alone.
 func (p *Protocol) move(b *Books, at *Payout, q Request) (a Answer, v Violations) {
-	if p.on(MoveFence) && b.Fence >= q.Token {
-		return shutOut(b), 0
-	}
 	from, to := Claimed, RailSubmitted
 	if q.Op == Outcome {
 		from, to = RailSubmitted, p.found(q.Finding)
 	}
-	if (p.on(ClaimToken) && at.Claim != q.Token) || (p.on(MoveState) && at.State != from) {
-		return Answer{Code: NotClaimable}, 0
+	var by Guards
+	p.judge(&by, MoveFence, b.Fence >= q.Token)
+	p.judge(&by, ClaimToken, at.Claim != q.Token)
+	p.judge(&by, MoveState, at.State != from)
+	switch {
+	case by.Has(MoveFence):
+		return shutOut(b, by), 0
+	case by != 0:
+		return Answer{Code: NotClaimable, Guards: by}, 0
 	}
 	v = b.mutate(q.Token)
 	at.State = to
@@ -131,24 +157,25 @@ func (p *Protocol) found(f Finding) PayoutState {
 
 // post is P3 (C1 1.6 a to c): fence, posted already, claim token, state, funds.
 func (p *Protocol) post(b *Books, at *Payout, q Request) (a Answer, v Violations) {
-	shut := b.Fence >= q.Token
-	if p.Mistakes.Has(PostAtFence) {
-		shut = b.Fence > q.Token
-	}
-	if p.on(PostFence) && shut {
-		return shutOut(b), 0
-	}
 	amount := p.Amounts[q.Payout]
+	var by Guards
+	p.judge(&by, PostFence, b.Fence > q.Token || (b.Fence == q.Token && !p.Mistakes.Has(PostAtFence)))
+	p.judge(&by, PostClaim, at.Claim > q.Token)
+	p.judge(&by, PostState, at.State != RailAcked && (at.State != Posted || !p.PaymentOff))
+	p.judge(&by, LedgerLeg, at.Debited > 0 && !p.PaymentOff) // off: legs that are there already are passed over
+	if by.Has(PostFence) {
+		return shutOut(b, by), 0
+	}
 	v.addIf(at.State == RailAcked && b.Balance < amount, Overdrawn)
 	switch {
-	case at.State == Posted && p.on(PostState) && !p.PaymentOff:
-		return Answer{Code: AlreadyPosted}, v
-	case p.on(PostClaim) && at.Claim > q.Token, !p.postable(at.State):
-		return Answer{Code: NotClaimable}, v
+	case by.Has(PostState) && at.State == Posted:
+		return Answer{Code: AlreadyPosted, Guards: by}, v
+	case by.Has(PostClaim), by.Has(PostState):
+		return Answer{Code: NotClaimable, Guards: by}, v
 	case b.Balance < amount:
-		return Answer{Code: NoFunds}, v
-	case at.Debited > 0 && p.on(LedgerLeg) && !p.PaymentOff: // off: legs that are there already are passed over
-		return Answer{Code: LegExists}, v
+		return Answer{Code: NoFunds, Guards: by}, v
+	case by.Has(LedgerLeg):
+		return Answer{Code: LegExists, Guards: by}, v
 	}
 	v |= b.mutate(q.Token)
 	v.addIf(q.Token <= b.Fence, StaleAtAccount)
@@ -159,15 +186,12 @@ func (p *Protocol) post(b *Books, at *Payout, q Request) (a Answer, v Violations
 	return a, v
 }
 
-// postable are the states that a post can find a payout in.
-func (p *Protocol) postable(s PayoutState) bool {
-	return s == RailAcked || (s == Posted && p.PaymentOff) || !p.on(PostState)
-}
-
 // resolve is P8: fence, state. It claims and resolves in one step.
 func (p *Protocol) resolve(b *Books, at *Payout, q Request) (a Answer, v Violations) {
-	if p.on(ClaimFence) && b.Fence >= q.Token {
-		return shutOut(b), 0
+	var by Guards
+	p.judge(&by, ClaimFence, b.Fence >= q.Token)
+	if by != 0 {
+		return shutOut(b, by), 0
 	}
 	if at.State != RailAmbiguous && (at.State != Pending || q.Finding != ByOperator) {
 		return Answer{Code: NotClaimable}, 0

@@ -43,7 +43,7 @@ func (b *builder) arrive(i int) {
 		step := Step{Action: Action{Kind: Arrive, Request: late.Request, Fate: fate}, Next: b.s}
 		step.Next.dropLate(i)
 		if late.Answered {
-			step.Answer = Answer{Code: Replayed, State: b.s.Payouts[late.Request.Payout].State}
+			step.Answer = Answer{Code: Replayed, State: b.s.Payouts[late.Request.Payout].State, Guards: GuardSet(Replay)}
 			b.add(step)
 			continue
 		}

@@ -220,6 +220,8 @@ func (p *player) step(ctx context.Context, s model.Step) error {
 	switch s.Action.Kind {
 	case model.Send, model.Arrive:
 		return p.request(ctx, s.Action.Request, s.Answer, s.Action.Fate)
+	case model.Look:
+		return p.look(ctx, int(s.Action.Request.Payout))
 	case model.Die:
 		// Whoever dies with a call to the rail in hand is the proxy: the call never leaves it.
 		if q := before.Executors[s.Action.Executor].Next; q.Op.Forwards() {
