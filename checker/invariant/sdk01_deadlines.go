@@ -19,8 +19,7 @@ import (
 // little later than the client's own, in its favour. A protected request that is received later than the deadline, the
 // preparation and slack is a violation, unless the process was stopped, its link had a fault, the harness stood still in
 // between, or the client had gone when the answer came: then nobody can say when the client sent it. What the relay or
-// the server does with the request after
-// that is no fault of the client's.
+// the server does with the request after that is no fault of the client's.
 type deadlines struct {
 	findings
 	times   leaseTimes
