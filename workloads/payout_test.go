@@ -151,7 +151,7 @@ func TestOpenPayoutsAreThoseThatAreNotAtTheirEnd(t *testing.T) {
 
 func TestEveryAccountGetsTheSameShareInAnOrderOfTheSeeds(t *testing.T) {
 	db := paydb(t)
-	run(t, db, &Payout{Seed: 5, Accounts: 4, Rate: 1000, Drive: 22 * time.Millisecond, Executors: 2})
+	run(t, db, &Payout{Seed: 5, Accounts: 4, Rate: 1000, Drive: 82 * time.Millisecond, Executors: 2})
 	share := map[string]int{}
 	for _, o := range all(t, db) {
 		share[o.Account]++
@@ -160,8 +160,8 @@ func TestEveryAccountGetsTheSameShareInAnOrderOfTheSeeds(t *testing.T) {
 		t.Errorf("%d of 4 accounts got a payout", len(share))
 	}
 	for account, n := range share {
-		if n != 5 && n != 6 {
-			t.Errorf("account %s got %d of 22 payouts", account, n)
+		if n != 20 && n != 21 {
+			t.Errorf("account %s got %d of 82 payouts", account, n)
 		}
 	}
 }
