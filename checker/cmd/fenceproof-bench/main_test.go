@@ -25,7 +25,7 @@ func TestTheFoldsAreMeasuredOnAHistoryOfAnySize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"before\n<!--", "-->\nafter\n", "| folds, files to verdicts | 0.", "| peak memory | ", "| folds ÷ only decoding, as rates | ", "load average"} {
+	for _, want := range []string{"before\n<!--", "-->\nafter\n", "| folds, files to verdicts | ", "| peak memory | ", "| folds ÷ only decoding, as rates | ", "load average"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
