@@ -86,6 +86,8 @@ const (
 	DefaultLostReplies = 0.03
 	DefaultLookupLag   = 500 * time.Millisecond
 	maxDrain           = 15 * time.Second
+	stalledDrain       = 4 * time.Second  // a drain that has lasted maxDrain goes on while payouts end as often as this
+	slowDrain          = 60 * time.Second // and no longer than this
 )
 
 // services is the environment of each process, as far as it differs from the processes' own defaults.
