@@ -13,8 +13,8 @@ ONLY      ?=
 CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
 
 GO        ?= go
-run_flags  = --nemesis $(NEMESIS) --backend $(BACKEND) --workload $(WORKLOAD) --duration $(DURATION) \
-             --executors $(EXECUTORS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
+run_flags  = --nemesis "$(NEMESIS)" --backend "$(BACKEND)" --workload "$(WORKLOAD)" --duration "$(DURATION)" \
+             --executors "$(EXECUTORS)" $(if $(SEED),--seed "$(SEED)") $(FLAGS)
 
 .PHONY: verify negative-control mutants build test lint bench bundle clean help
 

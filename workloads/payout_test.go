@@ -76,7 +76,7 @@ func run(t *testing.T, db *pgxpool.Pool, p *Payout) {
 	if err := p.Open(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Run(t.Context(), db); err != nil {
+	if _, err := p.Run(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -130,13 +130,13 @@ func TestAPayoutThatCannotBeInsertedIsAnErrorAndAnInterruptionIsNone(t *testing.
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Run(ctx, db); err != nil {
+	if _, err := p.Run(ctx, db); err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
 	if _, err := db.Exec(t.Context(), "ALTER TABLE payout ADD CONSTRAINT none CHECK (false) NOT VALID"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Run(t.Context(), db); err == nil || !strings.Contains(err.Error(), "insert payout 1") {
+	if _, err := p.Run(t.Context(), db); err == nil || !strings.Contains(err.Error(), "insert payout 1") {
 		t.Errorf("got %v", err)
 	}
 }

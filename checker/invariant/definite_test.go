@@ -47,7 +47,7 @@ func TestMoneyInAnotherCurrencyIsNotThePayouts(t *testing.T) {
 			e.Currency = "JPY"
 		}
 	}
-	if got := judged(events, nil)["INV-03"]; !strings.Contains(got.Reason, "payout p1 is POSTED, but the rail never moved its 100 EUR") {
+	if got := judged(events, nil)["INV-03"]; !strings.Contains(got.Reason, "payout p1 is POSTED, but the rail never moved its 100 minor units of EUR") {
 		t.Errorf("INV-03 is %s: %s", got.Status, got.Reason)
 	}
 }

@@ -108,7 +108,7 @@ func (f *balance) account(a *account, e *history.Event) {
 			}
 		}
 	}
-	f.report(fmt.Sprintf("account %s holds %d, but it was opened with %d and its entries sum up to %d",
+	f.report(fmt.Sprintf("account %s holds %d minor units, but it was opened with %d and its entries sum up to %d",
 		a.id, a.balance, a.opening, a.entries), w, f.last[a], f.book.keep(e))
 }
 
@@ -141,11 +141,11 @@ func (f *balance) Finish(whole func(history.Witness) bool) {
 		switch {
 		case p.state == contract.Failed && paid:
 			f.checked++
-			f.report(fmt.Sprintf("payout %s is FAILED, but the rail moved its %d %s (%s)", id, p.amount, p.currency, m.of(p).RailRef),
+			f.report(fmt.Sprintf("payout %s is FAILED, but the rail moved its %d minor units of %s (%s)", id, p.amount, p.currency, m.of(p).RailRef),
 				w, append(f.book.railStory(id), m.of(p), f.ends[p])...)
 		case p.state == contract.Posted && !paid && whole(history.Journal):
 			f.checked++
-			f.report(fmt.Sprintf("payout %s is POSTED, but the rail never moved its %d %s", id, p.amount, p.currency),
+			f.report(fmt.Sprintf("payout %s is POSTED, but the rail never moved its %d minor units of %s", id, p.amount, p.currency),
 				w, append(f.book.railStory(id), m.first, f.ends[p])...)
 		case paid || whole(history.Journal):
 			f.checked++

@@ -25,9 +25,9 @@ func Print(w io.Writer, v *verdict.Run, quiet bool) error {
 		_ = tw.Flush() // into memory
 		fmt.Fprintf(&b, "\n  refused by FENCED_OUT: %s\n  payouts: %s\n\n", counts(v.Refusals), counts(v.Payouts))
 	}
-	fmt.Fprintf(&b, "%s: %s\n", strings.ToUpper(string(v.Overall)), v.Reason)
-	if v.Expect != nil {
-		fmt.Fprintf(&b, "negative control %s: %s\n", met(v.Expect), v.Expect)
+	fmt.Fprintf(&b, "%s: %s\n", headword(v), v.Reason)
+	if v.Expect != nil && !v.Expect.Met {
+		fmt.Fprintf(&b, "%s: %s\n", v.Expect, unmet(v.Expect))
 	}
 	if !quiet {
 		fmt.Fprintf(&b, "again:  %s\n", v.Settings.Command)
@@ -36,10 +36,19 @@ func Print(w io.Writer, v *verdict.Run, quiet bool) error {
 	return err
 }
 
-func met(x *verdict.Expectation) string {
-	if x.Met {
-		return "as expected"
+// headword is the verdict in a word. A negative control is judged by its expectation: there a violation is what was asked.
+func headword(v *verdict.Run) string {
+	switch {
+	case v.Expect == nil || v.Harness != "":
+		return strings.ToUpper(string(v.Overall))
+	case v.Exit == verdict.ExitPass:
+		return "CONTROL MET"
+	default:
+		return "CONTROL NOT MET"
 	}
+}
+
+func unmet(x *verdict.Expectation) string {
 	var why []string
 	if len(x.Missing) > 0 {
 		why = append(why, "not violated: "+strings.Join(x.Missing, ", "))
@@ -47,7 +56,7 @@ func met(x *verdict.Expectation) string {
 	if len(x.Surplus) > 0 {
 		why = append(why, "violated but not expected: "+strings.Join(x.Surplus, ", "))
 	}
-	return "NOT as expected (" + cmp.Or(strings.Join(why, "; "), "see the reason above") + ")"
+	return cmp.Or(strings.Join(why, "; "), "see the reason above")
 }
 
 func detail(i verdict.Invariant) string {

@@ -170,7 +170,13 @@ func (r *state) drive(ctx context.Context, db workloads.Target) error {
 	stop := r.out.watch(r.status)
 	defer stop()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.load.Run(ctx, db) })
+	g.Go(func() error {
+		n, err := r.load.Run(ctx, db)
+		if all := r.load.Offered(); err == nil && ctx.Err() == nil && n < all {
+			r.out.say("drive", "paydb took %d of the %d payouts in this time: a lower --rate is what it can keep up with", n, all)
+		}
+		return err
+	})
 	g.Go(func() error { return r.hammer(ctx) })
 	g.Go(func() error {
 		if err := r.engine.Run(ctx); err != nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -12,6 +13,9 @@ func Names() []string { return []string{"none", string(Pause)} }
 // Generate fills in the steps of p for its nemesis, from its seed and nothing else.
 func Generate(p Plan) (Plan, error) {
 	p.Schema = Schema
+	if err := errors.Join(p.validateLoad()...); err != nil {
+		return Plan{}, err
+	}
 	switch p.Nemesis {
 	case "none":
 	case string(Pause):

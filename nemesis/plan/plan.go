@@ -169,7 +169,24 @@ func Parse(b []byte) (Plan, error) {
 
 // Validate says what is wrong with p, all of it.
 func (p Plan) Validate() error {
-	var errs []error
+	errs := p.validateLoad()
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(p.Steps) > 0 && p.Nemesis == "none" {
+		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
+	}
+	if len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= p.Executors) {
+		bad("together is %d; 1 to %d, and where processes are stopped fewer than the %d executors, or nobody is left to take over", p.Together, MaxTogether, p.Executors)
+	}
+	for i, s := range p.Steps {
+		if err := s.validate(p); err != nil {
+			bad("step %d: %w", i+1, err)
+		}
+	}
+	return errors.Join(append(errs, p.validateRail(), p.validateOverlaps())...)
+}
+
+// validateLoad says what is wrong with all but the steps.
+func (p Plan) validateLoad() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if p.Schema != Schema {
 		bad("schema is %d; this version reads %d", p.Schema, Schema)
@@ -197,21 +214,10 @@ func (p Plan) Validate() error {
 	if p.Drive <= 0 || time.Duration(p.Drive) > MaxDrive {
 		bad("drive is %s; more than 0, at most %s", p.Drive, MaxDrive)
 	}
-	if p.Prepare < 0 {
-		bad("prepare is %s; it cannot be negative", p.Prepare)
+	if p.Prepare < 0 || time.Duration(p.Prepare) > MaxPrepare {
+		bad("prepare is %s; 0 to %s, or no lease of the run would cover a step", p.Prepare, MaxPrepare)
 	}
-	if len(p.Steps) > 0 && p.Nemesis == "none" {
-		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
-	}
-	if len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= p.Executors) {
-		bad("together is %d; 1 to %d, and where processes are stopped fewer than the %d executors, or nobody is left to take over", p.Together, MaxTogether, p.Executors)
-	}
-	for i, s := range p.Steps {
-		if err := s.validate(p); err != nil {
-			bad("step %d: %w", i+1, err)
-		}
-	}
-	return errors.Join(append(errs, p.validateRail(), p.validateOverlaps())...)
+	return errs
 }
 
 // Workloads and Backends list what a plan may name.
@@ -230,6 +236,7 @@ const (
 	MaxLockClients = 64
 	MaxRate        = 10_000
 	MaxDrive       = time.Hour
+	MaxPrepare     = 200 * time.Millisecond // with a step timeout of 250 ms, what a lease of 1 s less its margin covers
 )
 
 func (s Step) validate(p Plan) error {

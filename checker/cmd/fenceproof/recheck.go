@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"fenceproof/checker/run"
 	"fenceproof/checker/verdict"
@@ -20,6 +21,9 @@ func recheckCommand() *cobra.Command {
 judges it, and prints the verdict. It changes nothing. The exit status is the verdict's.`,
 		Args: oneArg("the run's folder, for example runs/latest"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := os.Stat(run.HistoryDir(args[0])); err != nil {
+				return usage("%s is no run: it has no folder history (%v)", args[0], err)
+			}
 			v, err := run.Recheck(args[0])
 			if err != nil {
 				return &exitError{exitHarness, err}

@@ -79,6 +79,9 @@ func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 }
 
 func verify(c *cobra.Command, f verifyFlags) error {
+	if c.Flags().Changed("expect") && f.expect == "" {
+		return usage("--expect is empty; name what must be violated, for example INV-02,INV-05,INV-03?")
+	}
 	p, err := f.plan(c.Flags())
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -125,8 +128,10 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 			select {
 			case s := <-got:
 				if n > 0 {
+					fmt.Fprintln(os.Stderr, "fenceproof: ended at once; the run's folder holds what was recorded, and no verdict")
 					os.Exit(128 + int(s.(syscall.Signal)))
 				}
+				fmt.Fprintln(os.Stderr, "fenceproof: interrupted; healing, then judging what there is (once more ends at once)")
 				cancel(fmt.Errorf("interrupted (%s)", s))
 			case <-done:
 				return

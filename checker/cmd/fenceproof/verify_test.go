@@ -50,7 +50,7 @@ func TestStoppedHoldersAreRefusedAtBothFencePointsAndNothingBreaks(t *testing.T)
 }
 
 func TestWithTheFencesOffTheMoneyIsPaidTwiceAndTheSuiteSaysSo(t *testing.T) {
-	r := start(t, "--nemesis", "pause", "--seed", "3", "--duration", "8s", "--fencing", "off", "--control")
+	r := start(t, "--plan", filepath.Join("..", "..", "..", "docs", "experiment", "plan.json"), "--fencing", "off", "--control")
 	if got := r.wait(); got != 0 {
 		t.Fatalf("exit status %d", got)
 	}
@@ -191,6 +191,8 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 		"one executor alone":        {[]string{"verify", "--executors", "1"}, "at least 2"},
 		"a plan that is not there":  {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
 		"plan and nemesis together": {[]string{"verify", "--plan", "../../../docs/experiment/plan.json", "--nemesis", "pause"}, "exclude one another"},
+		"an empty expectation":      {[]string{"verify", "--expect", ""}, "INV-02,INV-05,INV-03?"},
+		"a drive of years":          {[]string{"verify", "--duration", "100000h"}, "at most 1h"},
 		"recheck of nothing":        {[]string{"recheck"}, "runs/latest"},
 		"a duration that is none":   {[]string{"verify", "--duration", "30"}, "duration"},
 	} {
@@ -220,7 +222,7 @@ func TestAPrintedPlanNeedsNoDatabaseAndReadsBack(t *testing.T) {
 
 func TestRecheckOfWhatIsNoRunSaysSo(t *testing.T) {
 	out, status := fenceproof(t, "recheck", t.TempDir())
-	if status != exitHarness || !strings.Contains(out, "history") {
+	if status != exitUsage || !strings.Contains(out, "history") {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 }
