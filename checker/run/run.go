@@ -237,7 +237,7 @@ func (r *state) end(ctx context.Context, err error) error {
 	collect, done := r.answering(ctx)
 	defer done()
 	err = errors.Join(err, r.ev.collect(collect))
-	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || r.judge.Found() > 0) {
+	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || r.judge.Found() > 0 && r.cfg.Expect == nil) {
 		r.stack.KeepData()
 	}
 	closing, cancel := context.WithTimeout(ctx, stopTimeout)

@@ -77,6 +77,10 @@ func startIn(t *testing.T, bin string, args ...string) *running {
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill() // it has ended unless the test failed
 		<-r.done
+		awaitNobody(t, r.runs)
+		if out, status := fenceproof(t, "clean", "--runs", r.runs); status != 0 { // kept databases may lie elsewhere
+			t.Errorf("clean ended with %d: %s", status, out)
+		}
 		if t.Failed() {
 			t.Logf("it printed:\n%s", r.printed())
 		}
