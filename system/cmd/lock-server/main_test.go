@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -217,23 +216,5 @@ func untilReleased(t *testing.T, lease *lockclient.Lease) {
 	}
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-func TestTheHelpPrintsEveryVariableAndAMistypedOneStopsTheProcess(t *testing.T) {
-	bin := binary(t)
-	out, err := exec.Command(bin, "-h").Output()
-	for _, name := range []string{"LOCK_SERVER_LISTEN", "LOCK_SERVER_ADMINLISTEN", "LOCK_BACKEND", "LOCK_DATASOURCE_URL", "LOCK_DEFAULT_TTL",
-		"LOCK_SESSION_TTL", "LOCK_MAXWAITERS"} {
-		if err != nil || !strings.Contains(string(out), name) {
-			t.Errorf("-h does not print %s: %v\n%s", name, err, out)
-		}
-	}
-	cmd := exec.Command(bin)
-	cmd.Env = []string{"LOCK_MAXWAITER=7"}
-	out, err = cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "did you mean LOCK_MAXWAITERS?") {
-		t.Errorf("a mistyped variable: %v\n%s", err, out)
 	}
 }
