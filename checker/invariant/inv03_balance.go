@@ -13,7 +13,7 @@ import (
 
 // balance compares, after every commit, balance with opening + Σ entries for each account it touched, and Σ legs with 0
 // for each payout it posted. At the end it holds every payout that is POSTED or FAILED against the journal: at least one
-// transfer of its amount if and only if it was posted.
+// transfer of its amount if and only if it was posted. And it holds its own sums against what a SELECT says when all is over.
 type balance struct {
 	findings
 	off   map[*account]int64 // by how much an account is off: a difference is reported when it comes up or changes
@@ -21,6 +21,8 @@ type balance struct {
 	last  map[*account]*history.Event
 	moved map[string]transfers
 	ends  map[*payout]*history.Event // the commit of a payout's last state, as evidence
+
+	selected int64 // balances that a SELECT has confirmed
 }
 
 // transfers is what the rail moved for one payout: the first, and the first of its exact amount.
@@ -55,6 +57,8 @@ func (f *balance) Observe(e *history.Event) {
 			return
 		}
 		f.moved[e.Payout] = m
+	case e.W == history.Run && !f.book.lost[history.PayDB] && (e.Op == history.OpBalance || e.Op == history.OpAudited):
+		f.audit(e)
 	}
 }
 
@@ -164,5 +168,5 @@ func (m transfers) of(p *payout) *history.Event {
 }
 
 func (f *balance) Verdict() verdict.Invariant {
-	return f.verdict(map[string]int64{"stale_refused_payment": f.book.staleRefusedPayment})
+	return f.verdict(map[string]int64{"stale_refused_payment": f.book.staleRefusedPayment, "balances_selected": f.selected})
 }

@@ -103,8 +103,8 @@ func (j *Judge) deliver(e *history.Event) {
 		f.Observe(e)
 	}
 	j.book.leave(e)
-	if why := j.book.holes[e.W]; why != "" {
-		j.gap(e.W, why)
+	for w, why := range j.book.holes {
+		j.gap(w, why)
 	}
 }
 

@@ -36,6 +36,7 @@ type evidence struct {
 	taps []*wiretap.Relay
 
 	paydb, lockdb *witness.Database
+	paydbURL      string // for its superuser, past the links
 	journal       *witness.Journal
 	logs          *witness.Logs
 }
@@ -102,6 +103,9 @@ func (e *evidence) attach(ctx context.Context, s *local.Stack) error {
 	e.journal = witness.FollowJournal(s.JournalPath(), e.rec)
 	e.logs = witness.FollowLogs(filepath.Dir(s.LogPath(local.LockServer)), e.rec)
 	var err error
+	if e.paydbURL, err = s.SuperURL(local.PayDB); err != nil {
+		return fmt.Errorf("find paydb: %w", err)
+	}
 	if e.paydb, err = database(history.PayDB, local.PayDB); err != nil {
 		return err
 	}
@@ -124,6 +128,9 @@ func (e *evidence) collect(ctx context.Context) error {
 		if d != nil {
 			errs = append(errs, unlessLost(d.Close(ctx)))
 		}
+	}
+	if e.paydb != nil {
+		errs = append(errs, e.audit(ctx, e.paydbURL))
 	}
 	if e.journal != nil {
 		errs = append(errs, unlessLost(e.journal.Close(ctx)))

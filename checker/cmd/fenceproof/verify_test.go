@@ -22,6 +22,11 @@ func TestStoppedHoldersAreRefusedAtBothFencePointsAndNothingBreaks(t *testing.T)
 	if v.Overall != verdict.Pass || v.Refusals["rail"] == 0 || v.Refusals["account"]+v.Refusals["ledger"] == 0 {
 		t.Errorf("overall %s, refusals %v", v.Overall, v.Refusals)
 	}
+	for _, i := range v.Invariants {
+		if i.ID == "INV-03" && i.Danger["balances_selected"] <= int64(v.Settings.Accounts) { // the customers' and the clearing accounts
+			t.Errorf("a SELECT confirmed %d balances, and there are %d customers alone", i.Danger["balances_selected"], v.Settings.Accounts)
+		}
+	}
 	awaitNobody(t, r.folder())
 	for _, f := range []string{"report.html", "summary.md", "junit.xml", "plan.json"} {
 		if s, err := os.Stat(filepath.Join(r.runs, "latest", f)); err != nil || s.Size() == 0 {
