@@ -25,8 +25,9 @@ import (
 type LockServer struct {
 	Listen        string        `env:"LOCK_SERVER_LISTEN" envDefault:"127.0.0.1:8081" help:"address of the lock API"`
 	AdminListen   string        `env:"LOCK_SERVER_ADMINLISTEN" envDefault:"127.0.0.1:9081" help:"private address of health, readiness and metrics"`
-	Backend       string        `env:"LOCK_BACKEND" envDefault:"pg" help:"lock backend: pg"`
+	Backend       string        `env:"LOCK_BACKEND" envDefault:"pg" help:"lock backend: pg or etcd"`
 	DatasourceURL string        `env:"LOCK_DATASOURCE_URL" envDefault:"postgres://lockapp@127.0.0.1:5432/lockdb" help:"lockdb, for the pg backend"`
+	EtcdEndpoints []string      `env:"ETCD_ENDPOINTS" envSeparator:"," help:"etcd's members, comma-separated, for the etcd backend; required there"`
 	DefaultTTL    time.Duration `env:"LOCK_DEFAULT_TTL" envDefault:"30s" help:"lease of an acquire that names none"`
 	SessionTTL    time.Duration `env:"LOCK_SESSION_TTL" envDefault:"15s" help:"lease of a session that names none"`
 	MaxWaiters    int           `env:"LOCK_MAXWAITERS" envDefault:"1000" help:"waiters a key may have before CONTENTION_EXCEEDED"`
@@ -112,8 +113,8 @@ func Parse[C any](environ []string) (C, error) {
 		errs = append(errs, named(reflect.TypeFor[C](), err)...)
 	} else if wrong := validate(reflect.ValueOf(c)); len(wrong) > 0 {
 		errs = append(errs, wrong...)
-	} else if h, ok := any(c).(holder); ok {
-		errs = append(errs, h.covered()...)
+	} else if o, ok := any(c).(orderly); ok {
+		errs = append(errs, o.disagreements()...)
 	}
 	return c, errors.Join(errs...)
 }
@@ -180,14 +181,34 @@ func cmpOr(s, empty string) string {
 	return s
 }
 
-// holder is the configuration of a process that works under leases.
-type holder interface{ covered() []error }
+// orderly is a configuration whose variables must agree with one another.
+type orderly interface{ disagreements() []error }
 
-func (c Executor) covered() []error {
+// disagreements asks of the etcd backend what only it needs: members, and leases of whole seconds, because etcd knows no
+// others and a default that is always refused is a mistake.
+func (c LockServer) disagreements() (errs []error) {
+	if c.Backend != "etcd" {
+		return nil
+	}
+	if len(c.EtcdEndpoints) == 0 {
+		errs = append(errs, errors.New("ETCD_ENDPOINTS: LOCK_BACKEND=etcd needs etcd's members; give http://host:port, separated by commas"))
+	}
+	for _, lease := range []struct {
+		name string
+		ttl  time.Duration
+	}{{"LOCK_DEFAULT_TTL", c.DefaultTTL}, {"LOCK_SESSION_TTL", c.SessionTTL}} {
+		if lease.ttl%time.Second != 0 {
+			errs = append(errs, fmt.Errorf("%s: etcd's leases last whole seconds, and %s does not", lease.name, lease.ttl))
+		}
+	}
+	return errs
+}
+
+func (c Executor) disagreements() []error {
 	return covered("EXECUTOR_STEPTIMEOUT and EXECUTOR_PREPARE", c.StepTimeout+c.Prepare, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
 }
 
-func (c Reconciler) covered() []error {
+func (c Reconciler) disagreements() []error {
 	return covered("RECONCILER_STEPTIMEOUT", c.StepTimeout, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
 }
 
@@ -242,6 +263,18 @@ func validateField(name string, f reflect.Value) error {
 		}
 	case string:
 		return validateString(name, x)
+	case []string:
+		return validateEndpoints(x)
+	}
+	return nil
+}
+
+// validateEndpoints takes plain HTTP only: there is nothing to configure certificates with.
+func validateEndpoints(all []string) error {
+	for _, s := range all {
+		if u, err := url.Parse(s); err != nil || u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || s != "http://"+u.Host {
+			return fmt.Errorf("%q is no member of etcd; give http://host:port, separated by commas", s)
+		}
 	}
 	return nil
 }
@@ -263,11 +296,8 @@ func validateString(name, s string) error {
 			return fmt.Errorf("%q is no URL; give http://host:port", s)
 		}
 	case name == "LOCK_BACKEND":
-		if s == "etcd" {
-			return errors.New("the etcd backend is not part of this version; use LOCK_BACKEND=pg")
-		}
-		if s != "pg" {
-			return fmt.Errorf("%q is no lock backend; use pg", s)
+		if s != "pg" && s != "etcd" {
+			return fmt.Errorf("%q is no lock backend; use pg or etcd", s)
 		}
 	case strings.HasSuffix(name, "_OWNERID"):
 		if s == "" || len(s) > 64 {

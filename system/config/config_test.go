@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +59,37 @@ func TestAStepThatNoLeaseCoversStopsTheProcess(t *testing.T) {
 func TestTheRailIsNotCalledOverTLS(t *testing.T) {
 	if _, err := Parse[RailProxy]([]string{"RAIL_PROXY_STUBURL=https://127.0.0.1:8084"}); err == nil || !strings.Contains(err.Error(), "RAIL_PROXY_STUBURL") {
 		t.Errorf("https: %v", err)
+	}
+}
+
+func TestTheEtcdBackendNeedsItsMembersAndLeasesOfWholeSeconds(t *testing.T) {
+	etcd := []string{"LOCK_BACKEND=etcd"}
+	c, err := Parse[LockServer](append(etcd, "ETCD_ENDPOINTS=http://127.0.0.1:2379,http://[::1]:2380"))
+	if err != nil || !slices.Equal(c.EtcdEndpoints, []string{"http://127.0.0.1:2379", "http://[::1]:2380"}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := Parse[LockServer]([]string{"LOCK_DEFAULT_TTL=1500ms"}); err != nil {
+		t.Errorf("half a second is no matter on pg: %v", err)
+	}
+	members := "ETCD_ENDPOINTS=http://127.0.0.1:2379"
+	for want, environ := range map[string][]string{
+		"ETCD_ENDPOINTS: LOCK_BACKEND=etcd needs":                nil,
+		`ETCD_ENDPOINTS: "127.0.0.1:2379" is no member`:          {"ETCD_ENDPOINTS=127.0.0.1:2379"},
+		`ETCD_ENDPOINTS: "https://127.0.0.1:2379" is no member`:  {"ETCD_ENDPOINTS=https://127.0.0.1:2379"},
+		`ETCD_ENDPOINTS: "http://127.0.0.1" is no member`:        {"ETCD_ENDPOINTS=http://127.0.0.1"},
+		`ETCD_ENDPOINTS: "http://127.0.0.1:2379/" is no member`:  {"ETCD_ENDPOINTS=http://127.0.0.1:2379/"},
+		`ETCD_ENDPOINTS: "http://me@127.0.0.1:1" is no member`:   {"ETCD_ENDPOINTS=http://me@127.0.0.1:1"},
+		`ETCD_ENDPOINTS: "" is no member`:                        {members + ","},
+		`ETCD_ENDPOINTS: " http://127.0.0.1:2380" is no member`:  {members + ", http://127.0.0.1:2380"},
+		"LOCK_DEFAULT_TTL: etcd's leases last whole seconds":     {members, "LOCK_DEFAULT_TTL=1500ms"},
+		"LOCK_SESSION_TTL: etcd's leases last whole seconds":     {members, "LOCK_SESSION_TTL=2001ms"},
+		`LOCK_BACKEND: "etcdd" is no lock backend`:               {members, "LOCK_BACKEND=etcdd"},
+		`ETCD_ENDPOINTS: "http://127.0.0.1:a" is no member`:      {"ETCD_ENDPOINTS=http://127.0.0.1:a"},
+		`ETCD_ENDPOINTS: "http://:2379" is no member`:            {"ETCD_ENDPOINTS=http://:2379"},
+		`ETCD_ENDPOINTS: "http://127.0.0.1:2379?a" is no member`: {"ETCD_ENDPOINTS=http://127.0.0.1:2379?a"},
+	} {
+		if _, err := Parse[LockServer](append(slices.Clone(etcd), environ...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", environ, err, want)
+		}
 	}
 }
