@@ -43,6 +43,7 @@ const (
 	OpCommit      contract.Op = "commit"      // paydb, lockdb: one committed transaction, with its Changes
 	OpWatermark   contract.Op = "watermark"   // a witness has recorded all that happened before Covers
 	OpLostPlace   contract.Op = "lost"        // a witness lost its place; Msg says what and why
+	OpElection    contract.Op = "election"    // lockdb on etcd: there was an election, before now; Attrs has the term
 	OpMoney       contract.Op = "money"       // journal: the rail moved money
 	OpPhase       contract.Op = "phase"       // run: a phase began; Msg names it
 	OpInterrupted contract.Op = "interrupted" // run: it was cut short; Msg says by what

@@ -2,12 +2,8 @@ package witness
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -38,8 +34,8 @@ type DatabaseConfig struct {
 // comes back to exactly where it was; when that cannot be proved (see place), it records OpLostPlace and stops. So does a
 // transaction whose event would be longer than history.MaxLine: about 20,000 changed rows of paydb.
 type Database struct {
+	standing
 	cfg   DatabaseConfig
-	sink  Sink
 	conf  *pgx.ConnConfig
 	slot  string
 	nonce string // tells this witness's markers from everybody else's
@@ -48,14 +44,6 @@ type Database struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	kick    chan struct{} // asks for a marker now
-	asking  atomic.Int32  // how many wait in Drain
-
-	mu      sync.Mutex
-	covered int64 // everything committed before this time has been recorded
-	lost    error
-	trouble error         // why the database was last not reached
-	changed chan struct{} // closed, and made anew, when one of the above changes
 
 	ending sync.Once
 	ended  error
@@ -71,12 +59,11 @@ func Attach(ctx context.Context, cfg DatabaseConfig, sink Sink) (*Database, erro
 		return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
 	}
 	d := &Database{
-		cfg: cfg, sink: sink, conf: conf,
-		slot:    fmt.Sprintf("fenceproof_%s_%d", cfg.Witness, cfg.Epoch),
-		nonce:   uuid.NewString(),
-		kick:    make(chan struct{}, 1),
-		changed: make(chan struct{}),
+		cfg: cfg, conf: conf,
+		slot:  fmt.Sprintf("fenceproof_%s_%d", cfg.Witness, cfg.Epoch),
+		nonce: uuid.NewString(),
 	}
+	d.begin(sink, cfg.Witness, cfg.Proc, cfg.Epoch)
 	if err := d.prepare(ctx); err != nil {
 		d.remove(ctx)
 		return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
@@ -94,54 +81,14 @@ func Attach(ctx context.Context, cfg DatabaseConfig, sink Sink) (*Database, erro
 	return d, nil
 }
 
-// Drain returns nil once everything that was committed before the call has been recorded. An error wraps ErrLost when
-// that will never be; otherwise it is not known, because the database did not answer until ctx ended.
-func (d *Database) Drain(ctx context.Context) error {
-	d.asking.Add(1)
-	defer d.asking.Add(-1)
-	from := d.sink.Now()
-	select {
-	case d.kick <- struct{}{}:
-	default: // one is asked for already, and will be made after from
-	}
-	for {
-		d.mu.Lock()
-		covered, lost, changed := d.covered, d.lost, d.changed
-		d.mu.Unlock()
-		switch {
-		case lost != nil:
-			return fmt.Errorf("drain the witness of %s: %w", d.cfg.Proc, lost)
-		case covered >= from:
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("drain the witness of %s: it is not known whether all commits were recorded: %w",
-				d.cfg.Proc, errors.Join(ctx.Err(), d.lastTrouble()))
-		}
-	}
-}
-
-// endTimeout bounds Detach and Close where their context has no deadline of its own.
-const endTimeout = 10 * time.Second
-
 // Detach ends this epoch: it drains, stops, and takes slot and publication away where the database can be reached. The
 // history stays open for the next epoch's witness. The database must still run, and its clients must be done. An error
 // means that the end of the epoch is not known; OpLostPlace then says so in the history. Later calls return the same.
 func (d *Database) Detach(ctx context.Context) error {
 	d.ending.Do(func() {
-		if _, bounded := ctx.Deadline(); !bounded {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, endTimeout)
-			defer cancel()
-		}
-		d.ended = d.Drain(ctx)
-		d.halt()
-		if d.ended != nil && !errors.Is(d.ended, ErrLost) {
-			d.losePlace(fmt.Errorf("the last commits are not known: %w", d.ended))
-			d.ended = fmt.Errorf("%w: %w", ErrLost, d.ended)
-		}
+		ctx, done := bounded(ctx)
+		defer done()
+		d.ended = d.end(ctx, d.halt)
 		d.remove(ctx)
 	})
 	return d.ended
@@ -161,42 +108,4 @@ func (d *Database) Close(ctx context.Context) error {
 func (d *Database) halt() {
 	d.stop()
 	d.running.Wait()
-}
-
-// cover notes that everything committed before stamp has been recorded.
-func (d *Database) cover(stamp int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.covered, d.trouble = stamp, nil
-	d.announce()
-}
-
-// note remembers why the database was not reached, for the sentence of a Drain that fails.
-func (d *Database) note(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.trouble = err
-}
-
-func (d *Database) lastTrouble() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.trouble
-}
-
-// losePlace records once that the place is lost, and why.
-func (d *Database) losePlace(why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lost != nil {
-		return
-	}
-	d.lost = fmt.Errorf("%w: %w", ErrLost, why)
-	recordLost(d.sink, d.cfg.Witness, d.cfg.Proc, d.cfg.Epoch, why.Error())
-	d.announce()
-}
-
-func (d *Database) announce() {
-	close(d.changed)
-	d.changed = make(chan struct{})
 }

@@ -39,10 +39,7 @@ func (d *Database) mark(ctx context.Context) {
 		case <-tick.C:
 		case <-d.kick:
 		}
-		d.mu.Lock()
-		lost := d.lost != nil
-		d.mu.Unlock()
-		if lost {
+		if d.isLost() {
 			return
 		}
 		var err error
@@ -104,10 +101,4 @@ func (r *reader) marker(m *pglogrepl.LogicalDecodingMessageV2) error {
 	}
 	r.cover(covers)
 	return nil
-}
-
-func (d *Database) lastCovered() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.covered
 }

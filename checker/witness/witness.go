@@ -1,11 +1,13 @@
 // Package witness watches what really happened, past every link and whatever the services say: the committed row
-// changes of a PostgreSQL database in commit order, the rail's journal of money moved, and the services' own logs.
+// changes of a PostgreSQL database in commit order, the lock's changes on etcd in the order of its revisions, the rail's
+// journal of money moved, and the services' own logs.
 //
 // A witness records facts and never judges them. One that lost its place says so with an OpLostPlace event and stops:
 // what it covered is then inconclusive, never a pass.
 package witness
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -37,14 +39,15 @@ const (
 
 // watermarks decides which of the many watermarks that a witness could record are worth a line.
 type watermarks struct {
-	news bool  // something was recorded since the last one
-	last int64 // when the last one was recorded; 0: none yet
+	news bool          // something was recorded since the last one
+	last int64         // when the last one was recorded; 0: none yet
+	idle time.Duration // the least time between two while nothing happens; 0: watermarkIdle
 }
 
 // due tells whether to record one now; asked means that somebody waits for it.
 func (w *watermarks) due(now int64, asked bool) bool {
 	since := time.Duration(now - w.last)
-	if !asked && w.last != 0 && since < watermarkIdle && (!w.news || since < watermarkBusy) {
+	if !asked && w.last != 0 && since < cmp.Or(w.idle, watermarkIdle) && (!w.news || since < watermarkBusy) {
 		return false
 	}
 	w.last, w.news = now, false
