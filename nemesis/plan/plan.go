@@ -19,14 +19,16 @@ const Schema = 1
 
 // Plan is everything that a run needs to be run again: the load and the faults. Flags may override the load.
 type Plan struct {
-	Schema    int     `json:"schema"`
-	Workload  string  `json:"workload"`
-	Backend   string  `json:"backend"`
-	Nemesis   string  `json:"nemesis"`
-	Seed      uint64  `json:"seed"`
-	Executors int     `json:"executors"`
-	Accounts  int     `json:"accounts"`
-	Rate      float64 `json:"rate"` // payouts per second offered
+	Schema   int    `json:"schema"`
+	Workload string `json:"workload"`
+	Backend  string `json:"backend"`
+	// EtcdMembers is how many members the etcd backend has: 1, 3 or 5; 0 stands for 1.
+	EtcdMembers int     `json:"etcdMembers,omitempty"`
+	Nemesis     string  `json:"nemesis"`
+	Seed        uint64  `json:"seed"`
+	Executors   int     `json:"executors"`
+	Accounts    int     `json:"accounts"`
+	Rate        float64 `json:"rate"` // payouts per second offered
 	// Payouts, where not 0, ends the drive after as many payouts were offered and finished.
 	Payouts int `json:"payouts,omitempty"`
 	// LockClients is how many clients take and give back one lock key beside the payouts, each over a link of its own.
@@ -191,7 +193,7 @@ func (p Plan) validateLoad() (errs []error) {
 	if p.Schema != Schema {
 		bad("schema is %d; this version reads %d", p.Schema, Schema)
 	}
-	for _, err := range []error{known("workload", p.Workload, Workloads()), known("backend", p.Backend, Backends()), known("nemesis", p.Nemesis, append(Names(), Script))} {
+	for _, err := range []error{known("workload", p.Workload, Workloads()), known("backend", p.Backend, Backends()), known("nemesis", p.Nemesis, append(Names(), Script)), p.validateBackend()} {
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -293,7 +295,7 @@ func (p Plan) targets() []Target {
 	for n := 1; n <= min(p.Executors, MaxExecutors); n++ {
 		all = append(all, Target(contract.Executor(n)))
 	}
-	return append(all, services()...)
+	return append(all, p.services()...)
 }
 
 func known[S ~string](what string, s S, names []S) error {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -8,14 +9,37 @@ import (
 	"fenceproof/checker/contract"
 )
 
-// services are the processes of a stack that are no executors. A step on one of them begins at a time.
-func services() []Target {
-	var all []Target
-	for _, p := range []contract.Process{contract.LockServer, contract.PaymentResource, contract.RailProxy, contract.RailStub,
-		contract.Reconciler, contract.LockDB, contract.PayDB} {
-		all = append(all, Target(p))
+// services are the processes of p's stack that are no executors. A step on one of them begins at a time.
+func (p Plan) services() []Target {
+	all := []Target{Target(contract.LockServer), Target(contract.PaymentResource), Target(contract.RailProxy), Target(contract.RailStub),
+		Target(contract.Reconciler)}
+	for _, b := range p.lockBackend() {
+		all = append(all, Target(b))
 	}
-	return all
+	return append(all, Target(contract.PayDB))
+}
+
+// lockBackend are the processes that keep the locks of p's stack.
+func (p Plan) lockBackend() []contract.Process {
+	if p.Backend == etcd {
+		return contract.EtcdMembers(max(p.EtcdMembers, 1))
+	}
+	return []contract.Process{contract.LockDB}
+}
+
+// etcd is the lock backend of that name.
+const etcd = "etcd"
+
+// validateBackend says what is wrong with the number of etcd's members.
+func (p Plan) validateBackend() error {
+	switch n := p.EtcdMembers; {
+	case n == 0 || p.Backend == etcd && (n == 1 || n == 3 || n == 5):
+		return nil
+	case p.Backend != etcd:
+		return fmt.Errorf("etcdMembers is %d, and the backend is %s", n, p.Backend)
+	default:
+		return fmt.Errorf("etcdMembers is %d; 1, 3 or 5: an even number survives no more deaths than one less", n)
+	}
 }
 
 // Executor tells whether t is an executor, by name or as the holder.
@@ -30,12 +54,23 @@ const (
 	serviceBreak  = time.Second            // between the last one and the end of the drive
 )
 
-// The pauses' lengths: every third one outlasts the lease of the run profile (1 s), and none comes near what the
-// settlement window leaves (see HeldFor). Together they stay short: what is not paid meanwhile must be paid in the drain.
-var serviceLengths = [3]struct{ min, max time.Duration }{
-	{1050 * time.Millisecond, 1300 * time.Millisecond},
-	{150 * time.Millisecond, 400 * time.Millisecond},
-	{150 * time.Millisecond, 400 * time.Millisecond},
+// span is how long a pause lasts, from its shortest to its longest.
+type span struct{ min, max time.Duration }
+
+// serviceLengths are the pauses' lengths: every third one outlasts the lease of the run profile, and none comes near what
+// the settlement window leaves (see HeldFor). Together they stay short: what is not paid meanwhile must be paid in the
+// drain.
+func (p Plan) serviceLengths() [3]span {
+	short := span{150 * time.Millisecond, 400 * time.Millisecond}
+	return [3]span{{p.lease() + 50*time.Millisecond, p.lease() + 300*time.Millisecond}, short, short}
+}
+
+// lease is how long grants and sessions of the run profile last.
+func (p Plan) lease() time.Duration {
+	if p.Backend == etcd {
+		return 2 * time.Second
+	}
+	return time.Second
 }
 
 // WithServicePauses is p with a pause of every other process in turn, in an order that p's seed decides, where the
@@ -45,13 +80,13 @@ func WithServicePauses(p Plan) Plan {
 		return p
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, 0x7365727669636573)) // one stream of its own: "services"
-	turn := services()
+	turn, lengths := p.services(), p.serviceLengths()
 	rng.Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
-	first := rng.IntN(len(serviceLengths))
+	first := rng.IntN(len(lengths))
 	steps := slices.Clone(p.Steps)
 	for i := 0; ; i++ {
 		at := serviceFirst + time.Duration(i)*serviceEvery + random(rng, 0, serviceJitter)
-		length := serviceLengths[(i+first)%len(serviceLengths)]
+		length := lengths[(i+first)%len(lengths)]
 		last := random(rng, length.min, length.max)
 		if at+last > time.Duration(p.Drive)-serviceBreak {
 			break

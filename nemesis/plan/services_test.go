@@ -39,13 +39,62 @@ func TestTheDefaultPlanStopsEveryOtherProcessInTurnSometimesPastTheLease(t *test
 			}
 			last = s.At + s.For
 		}
-		for _, target := range services() {
+		for _, target := range p.services() {
 			if stopped[target] != 1 {
 				t.Errorf("seed %d stops %s %d times", seed, target, stopped[target])
 			}
 		}
 		if long < 2 || short < 4 {
 			t.Errorf("seed %d: %d pauses outlast the lease, %d do not", seed, long, short)
+		}
+	}
+}
+
+func TestThePausesMeetTheLockBackendThatThePlanHasAndOutlastItsLease(t *testing.T) {
+	for _, c := range []struct {
+		backend string
+		members int
+		want    []Target
+		lease   time.Duration
+	}{
+		{"pg", 0, []Target{"lockdb"}, time.Second},
+		{"etcd", 0, []Target{"etcd"}, 2 * time.Second},
+		{"etcd", 1, []Target{"etcd"}, 2 * time.Second},
+		{"etcd", 3, []Target{"etcd-1", "etcd-2", "etcd-3"}, 2 * time.Second},
+	} {
+		p := example(3)
+		p.Backend, p.EtcdMembers, p.Drive = c.backend, c.members, Duration(50*time.Second)
+		p = WithServicePauses(p)
+		stopped, outlasting := map[Target]bool{}, 0
+		for _, s := range serviceSteps(p) {
+			if stopped[s.Target] = true; time.Duration(s.For) > c.lease {
+				outlasting++
+			}
+			if err := known("target", s.Target, p.targets()); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, target := range []Target{"lockdb", "etcd", "etcd-1", "etcd-2", "etcd-3"} {
+			if want := slices.Contains(c.want, target); stopped[target] != want || slices.Contains(p.targets(), target) != want {
+				t.Errorf("%s of %d: %s is stopped: %v", c.backend, c.members, target, stopped[target])
+			}
+		}
+		if outlasting < 3 {
+			t.Errorf("%s of %d: %d pauses outlast the lease", c.backend, c.members, outlasting)
+		}
+	}
+}
+
+func TestACountOfMembersThatCannotBeMeantIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		backend string
+		members int
+		want    string
+	}{{"pg", 1, "the backend is pg"}, {"etcd", 2, "1, 3 or 5"}, {"etcd", -1, "1, 3 or 5"}, {"etcd", 7, "1, 3 or 5"}} {
+		p := stops()
+		p.Backend, p.EtcdMembers = c.backend, c.members
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of %d: %v", c.backend, c.members, err)
 		}
 	}
 }
