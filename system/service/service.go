@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -34,6 +35,10 @@ type Service struct {
 	Close func()
 }
 
+// gcPercent is how far the heap may grow between two collections where GOGC does not say. These processes keep a few MiB
+// and allocate ten times as much a second: Go's 100 would have them collect many times a second for a few MiB less.
+const gcPercent = 400
+
 // Main is the whole of a process's main function: -h prints the configuration, subcommands (like "migrate") run and
 // return, anything else serves until SIGTERM or SIGINT. It returns the exit status.
 func Main[C any](name string, build func(ctx context.Context, c C, log *slog.Logger, reg *prometheus.Registry) (*Service, error),
@@ -52,6 +57,9 @@ func Main[C any](name string, build func(ctx context.Context, c C, log *slog.Log
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: the configuration is wrong:\n%v\n%s -h prints all variables\n", name, err, name)
 		return 2
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -169,50 +167,6 @@ func Header(r *http.Request, name string, max int) (string, error) {
 func IsID(s string) bool {
 	id, err := uuid.Parse(s)
 	return err == nil && id.String() == s
-}
-
-// Decode reads a JSON body strictly into the struct v points to: an object with known fields only, the right types,
-// at most MaxBody bytes, nothing after it, and no field named twice in another case. The error is INVALID_REQUEST and
-// names the field.
-func Decode(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	if err != nil {
-		var big *http.MaxBytesError
-		if errors.As(err, &big) {
-			return NewError(InvalidRequest, "the body is larger than %d bytes", MaxBody)
-		}
-		return NewError(InvalidRequest, "the body could not be read: %v", err)
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
-		return NewError(InvalidRequest, "the body is not one JSON object")
-	}
-	known := jsonFields(v)
-	for name := range fields {
-		if !known[name] {
-			return NewError(InvalidRequest, "field %q is not known here", name)
-		}
-	}
-	if err := json.Unmarshal(body, v); err != nil {
-		var t *json.UnmarshalTypeError
-		if errors.As(err, &t) && t.Field != "" {
-			return NewError(InvalidRequest, "field %q cannot be a JSON %s", t.Field, t.Value)
-		}
-		return NewError(InvalidRequest, "the body does not fit: %v", err)
-	}
-	return nil
-}
-
-// jsonFields lists the JSON names of the struct that v points to, as they are spelled: encoding/json alone would also
-// take other spellings.
-func jsonFields(v any) map[string]bool {
-	t := reflect.TypeOf(v).Elem()
-	known := make(map[string]bool, t.NumField())
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		known[name] = true
-	}
-	return known
 }
 
 // Reply writes v as the JSON answer; v nil means no body.

@@ -11,16 +11,19 @@ import (
 	"fenceproof/system/wire"
 )
 
-// events writes the log events that others read by name.
+// events writes the log events that others read by name. Those of every grant are written without boxing their values:
+// they are a good part of what a request costs.
 type events struct{ log *slog.Logger }
 
 func (e events) lockGranted(g lock.Grant, took time.Duration) {
-	e.log.Info("lock granted", "event", "lock_granted", "key", g.Key, "ownerId", g.OwnerID, "sessionId", g.SessionID,
-		"fencingToken", g.FencingToken, "ttlMillis", g.TTL.Milliseconds(), "expiresAt", g.ExpiresAt.UTC(), "tookMillis", took.Milliseconds())
+	e.log.LogAttrs(context.Background(), slog.LevelInfo, "lock granted", slog.String("event", "lock_granted"), slog.String("key", g.Key),
+		slog.String("ownerId", g.OwnerID), slog.String("sessionId", g.SessionID), slog.Int64("fencingToken", g.FencingToken),
+		slog.Int64("ttlMillis", g.TTL.Milliseconds()), slog.Time("expiresAt", g.ExpiresAt.UTC()), slog.Int64("tookMillis", took.Milliseconds()))
 }
 
 func (e events) lockReleased(key, ownerID string, token int64, stale bool) {
-	e.log.Info("lock released", "event", "lock_released", "key", key, "ownerId", ownerID, "fencingToken", token, "stale", stale)
+	e.log.LogAttrs(context.Background(), slog.LevelInfo, "lock released", slog.String("event", "lock_released"), slog.String("key", key),
+		slog.String("ownerId", ownerID), slog.Int64("fencingToken", token), slog.Bool("stale", stale))
 }
 
 func (e events) leaseExpired(g lock.Grant) {

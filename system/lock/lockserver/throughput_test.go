@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"fenceproof/deploy/postgres/postgrestest"
 	"fenceproof/system/lock"
 	"fenceproof/system/lock/pgstore"
 	"fenceproof/system/wire"
@@ -47,7 +48,7 @@ func BenchmarkPairs(b *testing.B) {
 		{"one_hot_key", func(int) string { return "hot" }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			url := lockdb(b, server)
+			url := lockdb(b, postgrestest.StartDurable(b)) // what waits for the disk in production waits for it here
 			sides := []struct {
 				name string
 				pair pairing
