@@ -20,6 +20,8 @@ var arrows = map[string][]string{
 	"migrations":             {},
 	"system/lock":            {},
 	"system/lock/pgstore":    {"system"},
+	"system/lock/etcdstore":  {"system"},
+	"system/lock/locktest":   {"system"},
 	"system/lock/lockserver": {"system"},
 	"system/lock/lockclient": {"system"},
 	"system":                 {"system", "migrations"},

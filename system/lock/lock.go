@@ -89,6 +89,18 @@ var (
 	ErrTTLMismatch    = errors.New("renewal asks for another TTL than the grant's")
 )
 
+// TTLError says that the backend has no lease as long as the one that was asked for. It is refused: a lease is never
+// stretched or cut in silence.
+type TTLError struct {
+	Asked   time.Duration
+	Minimum time.Duration // the shortest lease that the backend grants
+	Step    time.Duration // leases are whole multiples of it
+}
+
+func (e *TTLError) Error() string {
+	return fmt.Sprintf("the backend grants no lease of %s: its leases are whole multiples of %s and at least %s", e.Asked, e.Step, e.Minimum)
+}
+
 // ContendedError says that a live grant of another holder stands in the way.
 type ContendedError struct {
 	Holder    string // owner id of the holder; "" when not known

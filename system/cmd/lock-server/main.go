@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 
 	"fenceproof/migrations"
 	"fenceproof/system/config"
+	"fenceproof/system/lock"
+	"fenceproof/system/lock/etcdstore"
 	"fenceproof/system/lock/lockserver"
 	"fenceproof/system/lock/pgstore"
 	"fenceproof/system/migrate"
@@ -23,7 +26,7 @@ func main() {
 }
 
 func build(_ context.Context, c config.LockServer, log *slog.Logger, reg *prometheus.Registry) (*service.Service, error) {
-	store, err := pgstore.Open(c.DatasourceURL, log)
+	store, err := open(c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +36,18 @@ func build(_ context.Context, c config.LockServer, log *slog.Logger, reg *promet
 		Admin: service.Admin{Ready: store.Ping}, Run: s.Run, Close: store.Close}, nil
 }
 
+// open opens the store of the backend that the configuration names.
+func open(c config.LockServer, log *slog.Logger) (lock.Store, error) {
+	if c.Backend == "etcd" {
+		return etcdstore.Open(c.EtcdEndpoints, log)
+	}
+	return pgstore.Open(c.DatasourceURL, log)
+}
+
 func up(ctx context.Context, c config.LockServer, log *slog.Logger) error {
+	if c.Backend == "etcd" {
+		return errors.New("migrate: etcd has no schema; there is nothing to apply with LOCK_BACKEND=etcd")
+	}
 	history, err := fs.Sub(migrations.LockDB, "lockdb")
 	if err != nil {
 		return fmt.Errorf("find the migrations of lockdb: %w", err)

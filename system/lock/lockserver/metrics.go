@@ -41,6 +41,7 @@ func (m *metrics) acquired(took time.Duration, err error) {
 }
 
 func acquireOutcome(err error) string {
+	var ttl *lock.TTLError
 	switch {
 	case err == nil:
 		return "granted"
@@ -52,6 +53,8 @@ func acquireOutcome(err error) string {
 		return "session_dead"
 	case errors.Is(err, errGone):
 		return "client_gone"
+	case errors.As(err, &ttl):
+		return "refused"
 	}
 	return "unavailable"
 }

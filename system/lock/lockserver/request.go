@@ -129,6 +129,7 @@ func envelope(err error) *wire.Error {
 	var contended *lock.ContendedError
 	var lost *lock.LostError
 	var other *lock.TokenMismatchError
+	var ttl *lock.TTLError
 	switch {
 	case errors.As(err, &known):
 		e := *known
@@ -145,6 +146,9 @@ func envelope(err error) *wire.Error {
 		return wire.NewError(wire.SessionExpired, "the session has expired, and its grants with it: open a new one")
 	case errors.Is(err, lock.ErrNotHeld):
 		return wire.NewError(wire.NotFound, "nobody holds the lock")
+	case errors.As(err, &ttl):
+		return wire.NewError(wire.InvalidRequest, `field "ttlMillis": %d is no lease that the backend grants; give a multiple of %d, at least %d`,
+			ttl.Asked.Milliseconds(), ttl.Step.Milliseconds(), ttl.Minimum.Milliseconds())
 	case errors.Is(err, lock.ErrTTLMismatch):
 		return wire.NewError(wire.InvalidRequest, `field "ttlMillis" is not the grant's: a renewal keeps the TTL`)
 	case errors.Is(err, lock.ErrUnavailable):

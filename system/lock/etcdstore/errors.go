@@ -1,0 +1,40 @@
+package etcdstore
+
+import (
+	"errors"
+	"fmt"
+
+	"fenceproof/system/lock"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errNoLease is a fact: the lease has ended, and the keys that it held with it.
+var errNoLease = errors.New("the lease has ended")
+
+// outcome says in terms of the contract what became of a call. What etcd did not answer, or answered with "not now", is
+// ErrUnavailable: nothing happened, or nobody knows (rule 7). What is left is a mistake in this package.
+func outcome(err error) error {
+	if err == nil || errors.Is(err, errNoLease) {
+		return err
+	}
+	known := rpctypes.Error(err)
+	if errors.Is(known, rpctypes.ErrLeaseNotFound) {
+		return errNoLease
+	}
+	switch code(known) {
+	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound, codes.AlreadyExists, codes.Unimplemented:
+		return fmt.Errorf("etcd refused the request: %w", err)
+	}
+	return fmt.Errorf("%w: %w", lock.ErrUnavailable, err)
+}
+
+func code(err error) codes.Code {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return status.Code(err)
+}
