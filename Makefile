@@ -34,8 +34,13 @@ build: ## build the suite and the services into bin/
 	@mkdir -p bin
 	$(GO) build -o bin/ ./checker/cmd/... ./system/cmd/...
 
+# What many goroutines share is tested under the race detector as well.
+CONCURRENT := ./checker/history ./checker/wiretap ./checker/witness ./checker/run ./nemesis/... ./workloads \
+              ./system/wire ./system/service ./system/executor ./system/reconciler ./system/lock/...
+
 test: build lint ## every test, with a short pause run and a short negative control on real processes
 	$(GO) test ./...
+	$(GO) test -race $(CONCURRENT)
 
 lint: ## gofmt, vet and staticcheck
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
