@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -12,6 +11,7 @@ import (
 // Cluster is an etcd of one or more members.
 type Cluster struct {
 	members []*Member
+	network *network // nil where members call one another directly
 }
 
 // Names are the members' names: name alone when there is one, else name-1 to name-n.
@@ -26,25 +26,33 @@ func Names(name string, n int) []string {
 	return out
 }
 
-// CreateCluster makes a cluster of n members, an odd number. They are started by Start, and whoever creates them removes
-// them by Remove.
-func (in *Installation) CreateCluster(n int, o Options) (*Cluster, error) {
+// Create makes a cluster of n members, an odd number; it may be 1. They are started by Start, and whoever creates them
+// removes them by Remove.
+func (in *Installation) Create(n int, o Options) (*Cluster, error) {
 	if n < 1 || n%2 == 0 {
 		return nil, fmt.Errorf("create %s: %d members are asked for, and a cluster has an odd number of them", o.Name, n)
 	}
 	c := &Cluster{}
 	for _, name := range Names(o.Name, n) {
-		one := o
-		one.Folder = filepath.Join(o.Folder, name)
-		m, err := in.newMember(name, one)
+		m, err := in.newMember(name, o)
 		if err != nil {
 			return nil, errors.Join(err, c.Remove(context.Background()))
 		}
 		m.advertised = m.listenPeerURL()
 		c.members = append(c.members, m)
 	}
+	if o.PeerLink != nil && n > 1 {
+		var err error
+		if c.network, err = connect(c.members, o.PeerLink); err != nil {
+			return nil, errors.Join(err, c.Remove(context.Background()))
+		}
+	}
+	var all []string
 	for _, m := range c.members {
-		m.join(m.advertised, c.members)
+		all = append(all, m.name+"="+m.advertised)
+	}
+	for _, m := range c.members {
+		m.cluster = all
 	}
 	return c, nil
 }
@@ -66,11 +74,14 @@ func (c *Cluster) Start(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Remove kills what runs and deletes all data. It goes on after a failure and reports all of them.
+// Remove kills what runs, deletes all data and closes the ways between the members, but not their links. It goes on after a failure and reports all of them.
 func (c *Cluster) Remove(ctx context.Context) error {
 	var errs []error
 	for _, m := range c.members {
-		errs = append(errs, m.Crash(ctx), m.Remove())
+		errs = append(errs, m.Crash(ctx), m.remove(ctx))
+	}
+	if c.network != nil {
+		errs = append(errs, c.network.close())
 	}
 	return errors.Join(errs...)
 }

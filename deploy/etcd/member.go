@@ -21,11 +21,11 @@ const (
 	ElectionTimeout = 200 * time.Millisecond
 )
 
-// Options say what a member is like, or every member of a cluster.
+// Options say what the members of a cluster are like.
 type Options struct {
-	// Name is the member's name, such as "etcd"; in a cluster "-1" to "-n" are appended.
+	// Name is the name of a single member, such as "etcd"; those of a cluster are numbered: etcd-1 to etcd-n.
 	Name string
-	// Folder is where the data goes; it is made. In a cluster the members' names are appended.
+	// Folder is where every member's own folder goes, by its name; it is made.
 	Folder string
 	// Log gives the file that the output of the member of that name is appended to; nil drops it.
 	Log func(name string) string
@@ -36,6 +36,8 @@ type Options struct {
 	// Guard, where not nil, is told a member's folder before it is made, so that somebody else can Demolish it should we
 	// not be able to.
 	Guard func(folder string) error
+	// PeerLink, where not nil, is asked for a hop for every ordered pair of members of a cluster; see PeerLink.
+	PeerLink PeerLink
 }
 
 // Member is one etcd server with data and ports of its own. Its methods are for one goroutine at a time, but for those
@@ -56,16 +58,6 @@ type Member struct {
 	env        []string
 }
 
-// Create makes a member that is a cluster of its own. It is started by Start, and whoever creates it removes it by Remove.
-func (in *Installation) Create(o Options) (*Member, error) {
-	m, err := in.newMember(o.Name, o)
-	if err != nil {
-		return nil, err
-	}
-	m.join(m.listenPeerURL(), []*Member{m})
-	return m, nil
-}
-
 // newMember reserves the ports and makes the folder of a member.
 func (in *Installation) newMember(name string, o Options) (*Member, error) {
 	m := &Member{name: name, in: in, unsafe: o.Unsafe, launcher: o.Launcher, env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TZ=UTC"}}
@@ -76,7 +68,7 @@ func (in *Installation) newMember(name string, o Options) (*Member, error) {
 		m.log = o.Log(name)
 	}
 	var err error
-	if m.folder, err = realPath(o.Folder); err != nil {
+	if m.folder, err = realPath(filepath.Join(o.Folder, name)); err != nil {
 		return nil, fmt.Errorf("make the folder for %s: %w", name, err)
 	}
 	if m.client, err = port.Reserve(); err != nil {
@@ -111,15 +103,6 @@ func realPath(path string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(parent, filepath.Base(path)), nil
-}
-
-// join tells m how it is known and who its cluster is. Their advertised URLs must be known, m's is set here.
-func (m *Member) join(advertised string, members []*Member) {
-	m.advertised = advertised
-	m.cluster = nil
-	for _, o := range members {
-		m.cluster = append(m.cluster, o.name+"="+o.advertised)
-	}
 }
 
 // Name is the member's name.
@@ -168,12 +151,40 @@ func (m *Member) command() process.Command {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Remove deletes the member's folder, after Stop or Crash.
-func (m *Member) Remove() error {
+// ReplaceData puts other data in the place of the member's, after Stop or Crash: make is given the path of a data
+// directory that does not exist, and makes it. When it fails, everything stays as it was.
+func (m *Member) ReplaceData(make func(dir string) error) error {
+	if m.Running() {
+		return fmt.Errorf("replace the data of %s: its server is still running", m.name)
+	}
+	fresh := m.DataFolder() + ".new"
+	err := os.RemoveAll(fresh) // of an earlier failure
+	if err == nil {
+		err = make(fresh)
+	}
+	if err == nil {
+		err = os.RemoveAll(m.DataFolder())
+	}
+	if err == nil {
+		err = os.Rename(fresh, m.DataFolder())
+	}
+	if err != nil {
+		return fmt.Errorf("replace the data of %s: %w", m.name, err)
+	}
+	return nil
+}
+
+// RestoreFlags are those that etcdutl snapshot restore needs to make this member's data.
+func (m *Member) RestoreFlags() []string {
+	return []string{"--name=" + m.name, "--initial-cluster=" + strings.Join(m.cluster, ","), "--initial-advertise-peer-urls=" + m.advertised}
+}
+
+// remove deletes the member's folder, after Stop or Crash.
+func (m *Member) remove(ctx context.Context) error {
 	if m.Running() {
 		return fmt.Errorf("remove %s: its server is still running", m.name)
 	}
-	return errors.Join(Demolish(context.Background(), m.folder), m.releasePorts())
+	return errors.Join(Demolish(ctx, m.folder), m.releasePorts())
 }
 
 func (m *Member) releasePorts() error { return errors.Join(m.client.Release(), m.peer.Release()) }

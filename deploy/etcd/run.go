@@ -59,6 +59,13 @@ func (m *Member) AwaitHealthy(ctx context.Context) error {
 func (m *Member) await(ctx context.Context, complaint string, objection func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	go func() { // ends with ctx
+		select {
+		case <-m.proc.Done():
+			cancel() // what answers on its port is a stranger
+		case <-ctx.Done():
+		}
+	}()
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
@@ -67,9 +74,10 @@ func (m *Member) await(ctx context.Context, complaint string, objection func(con
 			return nil
 		}
 		select {
-		case <-m.proc.Done():
-			return fmt.Errorf("its server ended: %s", m.proc.Status())
 		case <-ctx.Done():
+			if !m.Running() {
+				return fmt.Errorf("its server ended: %s", m.proc.Status())
+			}
 			return errors.Join(fmt.Errorf("it %s: %w", complaint, context.Cause(ctx)), err)
 		case <-tick.C:
 		}

@@ -82,7 +82,7 @@ func start(n int, unsafe bool) ([]*etcd.Member, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := in.CreateCluster(n, etcd.Options{
+	c, err := in.Create(n, etcd.Options{
 		Name: "test", Folder: filepath.Join(home, "etcd"), Unsafe: unsafe,
 		Log: func(name string) string { return filepath.Join(home, name+".log") },
 	})
