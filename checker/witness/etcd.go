@@ -33,8 +33,9 @@ type EtcdConfig struct {
 type Etcd struct {
 	standing
 	members []*member
-	rows    *lockRows // owned by the stream's goroutine, as are place and home
+	rows    *lockRows // of the watching goroutine, as is place
 	place   revisionPlace
+	asked   int // of the marking goroutine: the member whose turn it is
 
 	stop    context.CancelFunc
 	running sync.WaitGroup

@@ -55,17 +55,18 @@ func (w *Etcd) showWatermark(covers int64) {
 	w.cover(covers)
 }
 
-// latest is the latest revision, by a linearizable read at the first member that answers. It cannot be lower than one
-// that was seen before the read began, unless etcd was put back to an older state.
+// latest is the latest revision, by a linearizable read at the first member that answers, beginning with the one that did
+// last. It cannot be lower than one that was seen before the read began, unless etcd was put back to an older state.
 func (w *Etcd) latest(ctx context.Context) (int64, error) {
 	w.mu.Lock()
 	passed := w.passed
 	w.mu.Unlock()
 	var errs []error
-	for _, m := range w.members {
-		h, err := m.readLatest(ctx)
+	for range w.members {
+		h, err := w.members[w.asked].readLatest(ctx)
 		if err != nil {
 			errs = append(errs, err)
+			w.asked = (w.asked + 1) % len(w.members)
 			continue
 		}
 		if err := w.sameCluster(h.ClusterId); err != nil {
