@@ -14,7 +14,21 @@ import (
 type trigger struct {
 	proc   contract.Process
 	payout string
+	key    string
 	token  int64
+}
+
+// triggerOf is ev as a trigger. What an acquire was granted is the token that it is about.
+func triggerOf(ev *history.Event) trigger {
+	return trigger{proc: ev.Proc, payout: ev.Payout, key: ev.Key, token: max(ev.Token, ev.Granted)}
+}
+
+// subject is what t is about.
+func (t trigger) subject() string {
+	if t.payout == "" {
+		return "key " + t.key
+	}
+	return "payout " + t.payout
 }
 
 // triggers tells whether ev, the delivery of an answer, is the event on. The state that a claim found stands in its
@@ -24,6 +38,8 @@ func triggers(on plan.Event, l *listeners, ev *history.Event) bool {
 		return false
 	}
 	switch on {
+	case plan.AcquireOK:
+		return ev.Op == contract.OpAcquire && ev.Proc.IsLockClient() && ev.Granted > 0
 	case plan.ClaimOK:
 		return ev.Op == contract.OpClaim && l.claimed[ev.Call] == contract.Claimed
 	case plan.SubmittedOK:
@@ -36,8 +52,13 @@ func triggers(on plan.Event, l *listeners, ev *history.Event) bool {
 	return false
 }
 
-// ends tells whether ev says that a fence point accepted a token above the trigger's for the same payout.
+// ends tells whether ev says that a fence point accepted a token above the trigger's for the same payout, or that somebody
+// else was granted the same key.
 func ends(until plan.Event, t trigger, ev *history.Event) bool {
+	if until == plan.SuccessorGranted {
+		return ev.W == history.Wiretap && ev.Stage == history.Answered && ev.Type == contract.OK && ev.Op == contract.OpAcquire &&
+			ev.Key == t.key && ev.Proc != t.proc && ev.Granted > t.token
+	}
 	if ev.W != history.Wiretap || ev.Stage != history.Answered || ev.Payout != t.payout || ev.Token <= t.token {
 		return false
 	}

@@ -84,7 +84,7 @@ func (e *Engine) single(ctx context.Context, s plan.Step) error {
 
 func (f *messageFault) log(phase, format string, args ...any) {
 	f.e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(f.step.Fault), Window: f.window, Phase: phase,
-		Target: f.target.String(), Payout: f.trig.payout, Token: f.trig.token, Msg: fmt.Sprintf(format, args...)})
+		Target: f.target.String(), Payout: f.trig.payout, Key: f.trig.key, Token: f.trig.token, Msg: fmt.Sprintf(format, args...)})
 }
 
 // run waits for the message, keeps or loses it as the step says, and sees a kept one off. The window begins when the
@@ -109,7 +109,7 @@ func (f *messageFault) run(ctx context.Context) error {
 	}
 	seen = true
 	call := met.meeting.Event()
-	f.target, f.trig = met.link.Name(), trigger{proc: call.Proc, payout: call.Payout, token: call.Token}
+	f.target, f.trig = met.link.Name(), triggerOf(&call)
 	f.log(PhaseInject, "the %s of %s, %s", f.step.Message.Side, f.step.Message.Op, why)
 	if f.step.Fault == plan.Drop {
 		f.log(PhaseSeen, "call %d has lost it", call.Call)

@@ -176,7 +176,7 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 	n := e.open(s, target)
 	log := func(phase, format string, args ...any) {
 		e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(s.Fault), Window: n, Phase: phase,
-			Target: string(target), Payout: trig.payout, Token: trig.token, Msg: fmt.Sprintf(format, args...)})
+			Target: string(target), Payout: trig.payout, Key: trig.key, Token: trig.token, Msg: fmt.Sprintf(format, args...)})
 	}
 	log(PhaseInject, "%s", reason(s, trig))
 	until := time.After(time.Duration(s.For))
@@ -207,7 +207,7 @@ func reason(s plan.Step, t trigger) string {
 	if s.On == "" {
 		return "planned at " + s.At.String()
 	}
-	return fmt.Sprintf("%s after %s for payout %s under token %d", s.Delay, s.On, t.payout, t.token)
+	return fmt.Sprintf("%s after %s for %s under token %d", s.Delay, s.On, t.subject(), t.token)
 }
 
 // outlast blocks until the window is over and says why it is.
@@ -243,7 +243,7 @@ func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, tri
 		if !triggers(s.On, e.heard, ev) || !e.take(ev.Proc) {
 			return false
 		}
-		trig = trigger{proc: ev.Proc, payout: ev.Payout, token: ev.Token}
+		trig = triggerOf(ev)
 		return true
 	})
 	defer l.close()

@@ -9,206 +9,122 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strconv"
-	"sync/atomic"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
-// Hammer is many lock clients on one key: each acquires it and gives it back, as fast as the others let it. Now and then
-// one renews first, enters again under its own grant, or lets its lease run out; and then it gives back what it does not
-// hold any more, as a client does that comes late. Nothing is guarded by the key: only the lock itself is put to work.
-type Hammer struct {
-	Seed uint64
-	Key  string
-	// Servers is the lock server's address as each client has it, "127.0.0.1:8080": a client for each.
-	Servers []string
-
-	granted atomic.Int64
+// Lock is one process of the lock workload: it takes keys and gives them back, with several sessions at once, in all the
+// ways in which a client may. Nothing is guarded by the keys: only the lock itself is put to work. It comes late on
+// purpose now and then, as a client does that was stopped, and asks what became of its grant by using it.
+//
+// Lock is what the process is told, too: one JSON object, see ParseLock.
+type Lock struct {
+	Role   Role   `json:"role"`
+	Owner  string `json:"owner"`  // its owner id
+	Server string `json:"server"` // the lock server's address, "127.0.0.1:8080"
+	Seed   uint64 `json:"seed,string"`
+	// Keys are the keys that everybody is at.
+	Keys []string `json:"keys"`
+	// Sessions is how many sessions a Worker has at once.
+	Sessions int `json:"sessions,omitempty"`
+	// Rate is how many turns per second it takes, all sessions together; 0 is as many as it can. An Operator's turn is a
+	// revoke.
+	Rate float64 `json:"rate,omitempty"`
+	// TTLMillis is the shortest lease of a grant and of a session, in milliseconds; some are three times as long.
+	TTLMillis int64 `json:"ttlMillis"`
+	// HoldMillis is for how long a grant is held at most, unless it is to run out, in milliseconds.
+	HoldMillis int64 `json:"holdMillis,omitempty"`
+	// Lapses is the share of turns, 0 to 1, in which a Worker lets its lease run out, or its session with it.
+	Lapses float64 `json:"lapses,omitempty"`
 }
 
-// HammerOwner is the owner id of client n, from 1.
-func HammerOwner(n int) string { return "lock-client-" + strconv.Itoa(n) }
+// Role says what a process of the lock workload does.
+type Role string
 
-// Times of the lock clients.
+// The roles.
 const (
-	hammerTTL     = time.Second // the shortest lease there is: a lapsed one keeps the others away for as long
-	hammerSession = 30 * time.Second
-	hammerWait    = 200 * time.Millisecond
-	hammerRetry   = 4 * time.Millisecond // at most this after a refusal
-	hammerCall    = 5 * time.Second      // of one call
+	// Worker takes turns until it is told to end; then it gives back what it holds and closes its sessions.
+	Worker Role = "worker"
+	// Operator looks who holds a key, and revokes the grant.
+	Operator Role = "operator"
+	// Sweeper asks for every key once, until it is granted it, and gives it back. A key that nobody holds any more must be
+	// to be had within its TTL + 2 s; it goes on asking for a little longer, so that it shows where one is not.
+	Sweeper Role = "sweeper"
 )
 
-// Of so many grants one takes the way.
+// Times of the lock workload.
 const (
-	oneLapses   = 200
-	oneRenews   = 8
-	oneReenters = 8
-	oneWaits    = 4 // of acquires
+	lockCall   = 5 * time.Second // of one call
+	lockFinish = 3 * time.Second // for what is left to do when a process is told to end
+	lockRetry  = 40 * time.Millisecond
+	lockWait   = 300 * time.Millisecond // of an acquire that waits
+	longLease  = 3                      // times the shortest
+	sweepLast  = 3500 * time.Millisecond
+	sweepEvery = 50 * time.Millisecond
 )
 
-// Run hammers until ctx ends; what is held then is given back. That nobody was ever granted the key is an error: such a
-// run has shown nothing.
-func (h *Hammer) Run(ctx context.Context) error {
-	var g errgroup.Group
-	for i, server := range h.Servers {
-		g.Go(func() error {
-			c := &lockClient{hammer: h, owner: HammerOwner(i + 1), base: "http://" + server + "/v1",
-				rng: rand.New(rand.NewPCG(h.Seed, 0x6c6f636b+uint64(i)))} // a stream for each: "lock"
-			c.run(ctx)
-			return nil
-		})
+// ParseLock reads what a process of the lock workload is told. It refuses what no process can do.
+func ParseLock(text []byte) (*Lock, error) {
+	var l Lock
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return nil, fmt.Errorf("read what a lock client is told: %w", err)
 	}
-	if err := g.Wait(); err != nil {
-		return err
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("read what a lock client is told: something follows the JSON object")
 	}
-	if h.granted.Load() == 0 {
-		return fmt.Errorf("none of %d lock clients was ever granted %s", len(h.Servers), h.Key)
-	}
-	return nil
-}
-
-// Granted is how often the key was granted so far.
-func (h *Hammer) Granted() int64 { return h.granted.Load() }
-
-// lockClient is one client with a session of its own.
-type lockClient struct {
-	hammer  *Hammer
-	owner   string
-	base    string
-	rng     *rand.Rand
-	http    http.Client
-	session string
-	beat    time.Time // when the session was last opened or extended
-}
-
-func (c *lockClient) run(ctx context.Context) {
-	c.http.Transport = &http.Transport{MaxIdleConnsPerHost: 1}
-	defer c.http.CloseIdleConnections()
-	for ctx.Err() == nil {
-		if !c.alive(ctx) {
-			pause(ctx, hammerRetry*10)
-			continue
-		}
-		token, ok := c.acquire(ctx)
-		if !ok {
-			pause(ctx, time.Duration(c.rng.Int64N(int64(hammerRetry))))
-			continue
-		}
-		c.hold(ctx, token)
-	}
-	if c.session != "" {
-		_, _ = c.call(ctx, http.MethodDelete, "/sessions/"+c.session, 0, struct{}{}, nil) // it ends with its TTL otherwise
-	}
-}
-
-// hold does with a grant what its turn is, and gives it back.
-func (c *lockClient) hold(ctx context.Context, token int64) {
-	switch turn := c.rng.IntN(oneLapses * oneRenews * oneReenters); {
-	case turn%oneLapses == 0:
-		pause(ctx, hammerTTL+50*time.Millisecond) // and then it comes late
-	case turn%oneRenews == 1:
-		_, _ = c.call(ctx, http.MethodPost, c.path("/renew"), token, map[string]any{"sessionId": c.session}, nil) // the release tells what it held
-	case turn%oneReenters == 2:
-		if again, ok := c.acquire(ctx); ok {
-			c.release(ctx, token) // stale from the moment that it entered again
-			token = again
-		}
-	}
-	c.release(ctx, token)
-}
-
-// alive opens the session where there is none, and extends it in time.
-func (c *lockClient) alive(ctx context.Context) bool {
-	sent := time.Now()
 	switch {
-	case c.session == "":
-		var out struct {
-			SessionID string `json:"sessionId"`
-		}
-		status, err := c.call(ctx, http.MethodPost, "/sessions", 0, map[string]any{"ownerId": c.owner, "ttlMillis": hammerSession.Milliseconds()}, &out)
-		if err != nil || status != http.StatusCreated {
-			return false
-		}
-		c.session, c.beat = out.SessionID, sent
-	case sent.Sub(c.beat) > hammerSession/4:
-		status, err := c.call(ctx, http.MethodPost, "/sessions/"+c.session+"/heartbeat", 0, struct{}{}, nil)
-		switch {
-		case err == nil && status == http.StatusOK:
-			c.beat = sent
-		case status == http.StatusNotFound || status == http.StatusGone:
-			c.session = ""
-			return false
-		}
+	case l.Role != Worker && l.Role != Operator && l.Role != Sweeper:
+		return nil, fmt.Errorf("a lock client has a role: %s, %s or %s, not %q", Worker, Operator, Sweeper, l.Role)
+	case l.Owner == "" || l.Server == "" || len(l.Keys) == 0 || l.TTLMillis <= 0:
+		return nil, errors.New("a lock client needs an owner, a server, keys and a TTL")
+	case l.Role == Worker && l.Sessions < 1:
+		return nil, fmt.Errorf("a lock client has %d sessions; 1 or more", l.Sessions)
+	case l.Role == Operator && l.Rate <= 0:
+		return nil, fmt.Errorf("an operator revokes %v times per second; it must be more than 0", l.Rate)
+	case l.HoldMillis < 0 || l.Rate < 0 || l.Lapses < 0 || l.Lapses > 1:
+		return nil, errors.New("a lock client's rate and hold are 0 or more, and its share of lapses is 0 to 1")
 	}
-	return true
+	return &l, nil
 }
 
-func (c *lockClient) acquire(ctx context.Context) (token int64, ok bool) {
-	wait := time.Duration(0)
-	if c.rng.IntN(oneWaits) == 0 {
-		wait = hammerWait
-	}
-	var out struct {
-		FencingToken int64 `json:"fencingToken"`
-	}
-	status, err := c.call(ctx, http.MethodPost, c.path("/acquire"), 0,
-		map[string]any{"sessionId": c.session, "ttlMillis": hammerTTL.Milliseconds(), "waitMillis": wait.Milliseconds()}, &out)
-	if err == nil && (status == http.StatusNotFound || status == http.StatusGone) {
-		c.session = ""
-	}
-	if err != nil || status != http.StatusOK || out.FencingToken <= 0 {
-		return 0, false
-	}
-	c.hammer.granted.Add(1)
-	return out.FencingToken, true
-}
-
-// release gives a grant back. Whether it was still held is for the witnesses to see.
-func (c *lockClient) release(ctx context.Context, token int64) {
-	_, _ = c.call(ctx, http.MethodDelete, c.path(""), token, map[string]any{"sessionId": c.session}, nil)
-}
-
-func (c *lockClient) path(verb string) string {
-	return "/locks/" + url.PathEscape(c.hammer.Key) + verb
-}
-
-// call sends one request, once, and is not cut short when the run ends.
-func (c *lockClient) call(ctx context.Context, method, path string, token int64, in, out any) (int, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hammerCall)
+// Run does what l's role is until ctx ends, a Sweeper until it is done. What its requests were answered is for the
+// witnesses to see; it ends in order whatever they were.
+func (l *Lock) Run(ctx context.Context) {
+	// Calls go on for a while after ctx has ended: what is held is given back.
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	body, err := json.Marshal(in)
-	if err != nil {
-		return 0, fmt.Errorf("encode the request: %w", err)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, fmt.Errorf("make the request: %w", err)
-	}
-	req.GetBody = nil // with it, the transport would send again by itself what a broken connection may have delivered
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Owner-Id", c.owner)
-	if token > 0 {
-		req.Header.Set("X-Fencing-Token", strconv.FormatInt(token, 10))
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
-	if err != nil {
-		return 0, err
-	}
-	if out != nil && res.StatusCode < 300 {
-		if err := json.Unmarshal(text, out); err != nil {
-			return 0, errors.Join(errors.New("the answer is no JSON"), err)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lockFinish, cancel) })
+	defer stop()
+	c := &lockClient{Lock: l, ctx: calls, http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2*l.Sessions + len(l.Keys)}}}
+	defer c.http.CloseIdleConnections()
+	var work sync.WaitGroup
+	switch l.Role {
+	case Worker:
+		for i := range l.Sessions {
+			work.Go(func() { newWorker(c, i).run(ctx) })
+		}
+	case Operator:
+		work.Go(func() { (&operator{c, l.rng(0)}).run(ctx) })
+	case Sweeper:
+		for i, key := range l.Keys {
+			work.Go(func() { newWorker(c, i).sweep(ctx, key) })
 		}
 	}
-	return res.StatusCode, nil
+	work.Wait()
 }
+
+// rng is the stream of random numbers of the i-th worker: one seed decides what each of them does.
+func (l *Lock) rng(i int) *rand.Rand {
+	var name uint64 = 0xcbf29ce484222325 // FNV-1a of the owner: each process has streams of its own
+	for _, b := range []byte(l.Owner) {
+		name = (name ^ uint64(b)) * 0x100000001b3
+	}
+	return rand.New(rand.NewPCG(l.Seed, name+uint64(i)))
+}
+
+func (l *Lock) ttl() time.Duration { return time.Duration(l.TTLMillis) * time.Millisecond }
 
 // pause sleeps for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {

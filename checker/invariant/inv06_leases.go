@@ -24,6 +24,7 @@ type leases struct {
 	open     bool // at the end: the wiretap is not whole
 
 	granted, renewed, lapsed, takeovers int64
+	danger                              leaseDanger
 }
 
 // leaseKey is a key: its row, if there is one, and what the wiretap saw of it.
@@ -53,7 +54,7 @@ type leaseSession struct {
 func newLeases(b *book, t *tally) *leases {
 	return &leases{
 		findings: findings{id: "INV-06", guarantee: "A key never has two holders: a grant begins where the one before it was released, re-entered, revoked or has expired, and a lapsed one stays lapsed.", book: b, tally: t},
-		keys:     map[string]*leaseKey{}, sessions: map[string]*leaseSession{},
+		keys:     map[string]*leaseKey{}, sessions: map[string]*leaseSession{}, danger: newLeaseDanger(),
 	}
 }
 
@@ -69,6 +70,7 @@ func (f *leases) Observe(e *history.Event) {
 	case e.W == history.Wiretap:
 		f.hear(e)
 	}
+	f.danger.hear(e)
 }
 
 func (f *leases) key(name string) *leaseKey {
@@ -317,6 +319,7 @@ func (f *leases) deleted(c *leaseCommit, ch *history.Change) {
 	case c.ended[row.session]:
 		f.checked++
 		f.lapsed++
+		f.danger.ended(row.session)
 	case c.revoked[key] == row.token:
 		f.checked++
 	case c.event.Committed == 0 || row.expires == 0:
@@ -339,6 +342,7 @@ func (f *leases) endSession(c *leaseCommit, id string) {
 		return
 	}
 	delete(f.sessions, id)
+	defer delete(f.danger.closing, id)
 	if !c.judged {
 		return
 	}

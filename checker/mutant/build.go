@@ -22,6 +22,9 @@ var (
 	ErrBuild = errors.New("it does not build")
 )
 
+// lockClients is the program of the lock clients: a part of the suite that runs beside the services.
+const lockClients = "./checker/cmd/fenceproof"
+
 // Builder builds the services of the module at Root into folders below Scratch.
 type Builder struct {
 	Root    string // the module's folder
@@ -49,10 +52,10 @@ func FindRoot(dir string) (string, error) {
 	}
 }
 
-// Healthy builds all services as they are and returns the folder of their binaries.
+// Healthy builds all services as they are, and the lock clients, and returns the folder of their binaries.
 func (b Builder) Healthy(ctx context.Context) (bin string, err error) {
 	bin = filepath.Join(b.Scratch, "healthy")
-	if err := b.build(ctx, bin, "", "./system/cmd/..."); err != nil {
+	if err := b.build(ctx, bin, "", "./system/cmd/...", lockClients); err != nil {
 		return "", fmt.Errorf("build the healthy services: %w", err)
 	}
 	return bin, nil

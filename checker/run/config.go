@@ -92,8 +92,12 @@ const (
 
 // services is the environment of each process, as far as it differs from the processes' own defaults.
 func services(c Config) map[contract.Process]map[string]string {
+	lockServer := map[string]string{"LOCK_DEFAULT_TTL": lockTTL.String(), "LOCK_SESSION_TTL": sessionTTL.String()}
+	if c.locks() {
+		return map[contract.Process]map[string]string{contract.LockServer: lockServer}
+	}
 	env := map[contract.Process]map[string]string{
-		contract.LockServer:      {"LOCK_DEFAULT_TTL": lockTTL.String(), "LOCK_SESSION_TTL": sessionTTL.String()},
+		contract.LockServer:      lockServer,
 		contract.PaymentResource: {"PAYMENT_FENCING_ENABLED": strconv.FormatBool(c.Fencing.Payment())},
 		contract.RailProxy: {
 			"RAIL_PROXY_FENCING_ENABLED": strconv.FormatBool(c.Fencing.Rail()),
@@ -128,6 +132,10 @@ func (c Config) settings() verdict.Settings {
 		Workload: c.Plan.Workload, Backend: c.Plan.Backend, Nemesis: c.Plan.Nemesis, Fencing: string(c.Fencing),
 		Seed: c.Plan.Seed, Executors: c.Plan.Executors, Accounts: c.Plan.Accounts, Rate: c.Plan.Rate,
 		Drive: time.Duration(c.Plan.Drive), Drain: maxDrain, Command: c.Command, Services: map[string]string{},
+	}
+	if c.locks() {
+		l := c.Plan.Locks
+		s.Fencing, s.Rate, s.Clients, s.Sessions, s.Keys = "", l.Rate, l.Clients, l.Sessions, l.Keys
 	}
 	for p, env := range services(c) {
 		if p.IsExecutor() && p != contract.Executor(1) {

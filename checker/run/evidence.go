@@ -35,6 +35,7 @@ type evidence struct {
 	mu   sync.Mutex
 	taps []*wiretap.Relay
 
+	locksOnly     bool // there is no paydb and no rail, so nothing of theirs can be missing
 	paydb, lockdb *witness.Database
 	paydbURL      string // for its superuser, past the links
 	journal       *witness.Journal
@@ -56,7 +57,7 @@ func openEvidence(dir, id string, c Config, versions map[string]string) (*eviden
 	if err != nil {
 		return nil, fmt.Errorf("begin the history: %w", err)
 	}
-	return &evidence{rec: rec, rest: showLife(rec)}, nil
+	return &evidence{rec: rec, rest: showLife(rec), locksOnly: c.locks()}, nil
 }
 
 func versions(postgres string) map[string]string {
@@ -100,9 +101,13 @@ func (e *evidence) attach(ctx context.Context, s *local.Stack) error {
 		}
 		return d, nil
 	}
-	e.journal = witness.FollowJournal(s.JournalPath(), e.rec)
 	e.logs = witness.FollowLogs(filepath.Dir(s.LogPath(local.LockServer)), e.rec)
 	var err error
+	if e.locksOnly {
+		e.lockdb, err = database(history.LockDB, local.LockDB)
+		return err
+	}
+	e.journal = witness.FollowJournal(s.JournalPath(), e.rec)
 	if e.paydbURL, err = s.SuperURL(local.PayDB); err != nil {
 		return fmt.Errorf("find paydb: %w", err)
 	}
@@ -128,6 +133,10 @@ func (e *evidence) collect(ctx context.Context) error {
 		if d != nil {
 			errs = append(errs, unlessLost(d.Close(ctx)))
 		}
+	}
+	if e.locksOnly {
+		e.rec.Complete(history.PayDB)
+		e.rec.Complete(history.Journal)
 	}
 	if e.paydb != nil {
 		errs = append(errs, e.audit(ctx, e.paydbURL))

@@ -15,7 +15,7 @@ func (t target) Links(l contract.Link) ([]nemesis.Link, error) {
 	defer t.evidence.mu.Unlock()
 	var found []nemesis.Link
 	for _, tap := range t.evidence.taps {
-		if at := tap.Link(); at == l || at.To == l.To && l.From == plan.AnyExecutor && at.From.IsExecutor() {
+		if at := tap.Link(); at == l || at.To == l.To && (l.From == plan.AnyExecutor && at.From.IsExecutor() || l.From == plan.AnyLockClient && at.From.IsLockClient()) {
 			found = append(found, tapped{tap})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"fenceproof/checker/verdict"
+	"fenceproof/nemesis/plan"
 )
 
 // Print writes the verdict for a person: a line per invariant, the first violation's sentence, what was refused, and
@@ -23,7 +24,11 @@ func Print(w io.Writer, v *verdict.Run, quiet bool) error {
 			fmt.Fprintf(tw, "  %s\t%s\t%d checked\t%s\n", i.ID, i.Status, i.Checked, detail(i))
 		}
 		_ = tw.Flush() // into memory
-		fmt.Fprintf(&b, "\n  refused by FENCED_OUT: %s\n  payouts: %s\n\n", counts(v.Refusals), counts(v.Payouts))
+		if v.Settings.Workload == plan.LockWorkload {
+			fmt.Fprintf(&b, "\n  calls completed: %s\n\n", counts(v.Operations))
+		} else {
+			fmt.Fprintf(&b, "\n  refused by FENCED_OUT: %s\n  payouts: %s\n\n", counts(v.Refusals), counts(v.Payouts))
+		}
 	}
 	fmt.Fprintf(&b, "%s: %s\n", headword(v), v.Reason)
 	if v.Expect != nil && !v.Expect.Met {

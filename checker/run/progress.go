@@ -1,14 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"fenceproof/checker/contract"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +24,7 @@ type progress struct {
 	out         io.Writer
 	live, quiet bool
 	begun       time.Time
+	own         map[string]string // what the workload's own phases do
 
 	mu     sync.Mutex
 	status bool // a status line stands on the terminal's current line
@@ -35,14 +35,14 @@ func newProgress(c Config) *progress {
 }
 
 // begin says that a phase begins.
-func (p *progress) begin(phase string) { p.say(phase, "%s", phases[phase]) }
+func (p *progress) begin(phase string) { p.say(phase, "%s", cmp.Or(p.own[phase], phases[phase])) }
 
-// phases says in a few words what each phase does.
+// workload takes what the phases of a workload do. It comes before the first of them.
+func (p *progress) workload(own map[string]string) { p.own = own }
+
+// phases says in a few words what each phase does that is the same for every workload.
 var phases = map[string]string{
 	"boot":    "starting databases and services",
-	"seed":    "opening the accounts",
-	"drive":   "offering payouts and breaking the system",
-	"drain":   "all is healed; waiting for the payouts to end",
 	"collect": "stopping the services and taking the rest of the evidence",
 	"judge":   "judging the history",
 	"report":  "writing the report",
@@ -127,7 +127,7 @@ func cut(line string, width int) string {
 	return string(r[:max(0, width-2)]) + "…"
 }
 
-// status is the run in one line: operations per second since the last look, payouts by state, faults, violations.
+// status is the run in one line: violations, operations per second since the last look, how the workload stands, faults.
 func (r *state) status() string {
 	c := r.judge.Counts()
 	var ops int64
@@ -136,20 +136,12 @@ func (r *state) status() string {
 	}
 	rate := r.rate.per(ops)
 	parts := []string{fmt.Sprintf("%d violations", r.judge.Found()), fmt.Sprintf("%.0f ops/s", rate)}
-	for _, s := range []contract.State{contract.Pending, contract.Claimed, contract.RailSubmitted, contract.RailAcked, contract.Posted, contract.RailAmbiguous, contract.Failed} {
-		if n := c.Payouts[string(s)]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", s, n))
-		}
-	}
+	parts = append(parts, r.load.status()...)
 	n := r.engine.Status()
 	if len(n.Active) > 0 {
 		parts = append(parts, "now "+strings.Join(n.Active, ", "))
 	}
-	var refused int64
-	for _, k := range c.Refusals {
-		refused += k
-	}
-	parts = append(parts, fmt.Sprintf("%d faults", n.Windows), fmt.Sprintf("%d fenced out", refused))
+	parts = append(parts, fmt.Sprintf("%d faults", n.Windows))
 	return strings.Join(parts, " · ")
 }
 

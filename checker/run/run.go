@@ -17,9 +17,7 @@ import (
 	"fenceproof/deploy/postgres"
 	"fenceproof/nemesis"
 	"fenceproof/reports"
-	"fenceproof/workloads"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -43,7 +41,7 @@ type state struct {
 	ev      *evidence
 	judge   *invariant.Judge
 	stack   *local.Stack
-	load    *workloads.Payout
+	load    driver
 	engine  *nemesis.Engine
 	started time.Time
 	rate    meter // of the status line; its watcher is its only user
@@ -71,6 +69,8 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 		return nil, err
 	}
 	r := &state{cfg: cfg, id: id, dir: dir, out: out, ev: ev, judge: invariant.NewJudge(cfg.settings()), started: time.Now()}
+	r.load = r.newDriver()
+	out.workload(r.load.phases())
 	ev.rec.Subscribe(r.judge.Observe)
 	planText, err := cfg.Plan.Write()
 	if err != nil {
@@ -110,6 +110,10 @@ func prepare(ctx context.Context, cfg Config, out *progress) (*postgres.Installa
 
 func (r *state) describe() string {
 	p := r.cfg.Plan
+	if l := p.Locks; r.cfg.locks() {
+		return fmt.Sprintf("seed %d: %s on %s, nemesis %s (%d steps), %d clients with %d sessions each, %.4g turns/s on %d keys for %s",
+			p.Seed, p.Workload, p.Backend, p.Nemesis, len(p.Steps), l.Clients, l.Sessions, l.Rate, l.Keys, p.Drive)
+	}
 	return fmt.Sprintf("seed %d: %s on %s, nemesis %s (%d steps), fencing %s, %d executors, %.4g payouts/s on %d accounts for %s",
 		p.Seed, p.Workload, p.Backend, p.Nemesis, len(p.Steps), r.cfg.Fencing, p.Executors, p.Rate, p.Accounts, p.Drive)
 }
@@ -121,7 +125,7 @@ func (r *state) live(ctx context.Context, pg *postgres.Installation) (err error)
 	boot, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
 	r.stack, err = local.Boot(boot, local.Config{
-		RunDir: r.dir, BinDir: r.cfg.Bin, Postgres: pg, Executors: r.cfg.Plan.Executors, Env: environment(r.cfg),
+		RunDir: r.dir, BinDir: r.cfg.Bin, Postgres: pg, Executors: r.cfg.Plan.Executors, LocksOnly: r.cfg.locks(), Env: environment(r.cfg),
 		Interpose: r.ev.interpose, BeforeServices: r.ev.attach, Progress: func(s string) { r.out.note("boot", s) },
 	})
 	if err != nil {
@@ -135,49 +139,32 @@ func (r *state) live(ctx context.Context, pg *postgres.Installation) (err error)
 
 // work seeds, drives and breaks, heals and drains.
 func (r *state) work(ctx context.Context) error {
-	url, err := r.stack.AppURL(local.PayDB)
-	if err != nil {
-		return fmt.Errorf("find paydb: %w", err)
-	}
-	db, err := pgxpool.New(ctx, url)
-	if err != nil {
-		return fmt.Errorf("open paydb for the workload: %w", err)
-	}
-	defer db.Close()
-	p := r.cfg.Plan
-	r.load = &workloads.Payout{Seed: p.Seed, Accounts: p.Accounts, Rate: p.Rate, Drive: time.Duration(p.Drive), Limit: p.Payouts, Executors: p.Executors}
+	defer r.load.close()
 	r.enter("seed")
-	if err := r.load.Open(ctx, db); err != nil {
+	if err := r.load.seed(ctx); err != nil {
 		return r.unlessCut(ctx, err)
 	}
-	r.engine = nemesis.NewEngine(p, target{r.stack, r.ev}, r.ev.rec)
+	r.engine = nemesis.NewEngine(r.cfg.Plan, target{r.stack, r.ev}, r.ev.rec)
 	r.ev.rec.Subscribe(r.engine.Observe)
 	ctx, end := r.watch(ctx)
 	defer end()
 	r.enter("drive")
-	if err := r.unlessCut(ctx, r.drive(ctx, db)); err != nil {
+	if err := r.unlessCut(ctx, r.drive(ctx)); err != nil {
 		return err
 	}
 	r.enter("drain")
-	return r.unlessCut(ctx, r.drain(ctx, db))
+	defer r.out.watch(r.status)()
+	return r.unlessCut(ctx, r.load.drain(ctx))
 }
 
-// drive offers the payouts while the nemesis breaks the system; both have ended, and all is healed, when it returns.
-func (r *state) drive(ctx context.Context, db workloads.Target) error {
+// drive puts the workload to work while the nemesis breaks the system; both have ended, and all is healed, when it returns.
+func (r *state) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.rate = meter{at: time.Now()}
-	stop := r.out.watch(r.status)
-	defer stop()
+	defer r.out.watch(r.status)()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		n, err := r.load.Run(ctx, db)
-		if all := r.load.Offered(); err == nil && ctx.Err() == nil && n < all {
-			r.out.say("drive", "paydb took %d of the %d payouts in this time: a lower --rate is what it can keep up with", n, all)
-		}
-		return err
-	})
-	g.Go(func() error { return r.hammer(ctx) })
+	g.Go(func() error { return r.load.drive(ctx) })
 	g.Go(func() error {
 		if err := r.engine.Run(ctx); err != nil {
 			return fmt.Errorf("nemesis: %w", err)
@@ -186,31 +173,6 @@ func (r *state) drive(ctx context.Context, db workloads.Target) error {
 	})
 	g.Go(func() error { return intact(ctx, r.stack.Lost(), r.ev.rec, time.Duration(r.cfg.Plan.Drive)) })
 	return g.Wait()
-}
-
-// drain waits until every payout is at its end. What is still open afterwards is seen in the verdict.
-func (r *state) drain(ctx context.Context, db workloads.Target) error {
-	ctx, cancel := context.WithTimeout(ctx, slowDrain)
-	defer cancel()
-	stop := r.out.watch(r.status)
-	defer stop()
-	tick := time.NewTicker(drainPoll)
-	defer tick.Stop()
-	p := newPatience(time.Now())
-	for {
-		counts, err := r.load.Count(ctx, db)
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		if err == nil && (counts.Open() == 0 || p.over(counts.Open(), time.Now())) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
 }
 
 // unlessCut takes an interruption for what it is: the run is shorter, not broken.

@@ -108,12 +108,16 @@ type Settings struct {
 	Workload string `json:"workload"`
 	Backend  string `json:"backend"`
 	Nemesis  string `json:"nemesis"`
-	Fencing  string `json:"fencing"` // on, payment-off, rail-off or off
+	Fencing  string `json:"fencing"` // on, payment-off, rail-off or off; empty where there is no fence point
 	// Seed is a decimal string in the file: JavaScript loses bits above 2^53.
 	Seed      uint64 `json:"seed,string"`
 	Executors int    `json:"executors"`
 	Accounts  int    `json:"accounts"`
-	// Rate is payouts per second offered; the durations are nanoseconds.
+	// Clients, Sessions and Keys are the lock workload's: client processes, sessions of each, and keys.
+	Clients  int `json:"clients,omitempty"`
+	Sessions int `json:"sessions,omitempty"`
+	Keys     int `json:"keys,omitempty"`
+	// Rate is payouts, or turns of the lock workload, per second offered; the durations are nanoseconds.
 	Rate     float64           `json:"rate"`
 	Drive    time.Duration     `json:"drive"`
 	Drain    time.Duration     `json:"drain"`

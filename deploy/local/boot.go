@@ -46,13 +46,7 @@ func Boot(ctx context.Context, c Config) (*Stack, error) {
 
 // boot starts things in the order in which they need one another; whatever does not is started at the same time.
 func (s *Stack) boot(ctx context.Context) error {
-	s.progress("starting two PostgreSQL %s servers, lockdb and paydb", s.config.Postgres.Version())
-	err := together(ctx,
-		func(ctx context.Context) error { return s.openDatabase(ctx, LockDB, LockServer, s.lockServerEnv) },
-		func(ctx context.Context) error {
-			return s.openDatabase(ctx, PayDB, PaymentResource, s.paymentResourceEnv)
-		})
-	if err != nil {
+	if err := s.openDatabases(ctx); err != nil {
 		return err
 	}
 	if s.config.BeforeServices != nil {
@@ -60,11 +54,13 @@ func (s *Stack) boot(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.config.LocksOnly {
+		s.progress("starting the lock server")
+		return s.openLockServer(ctx)
+	}
 	s.progress("starting the services, the reconciler and %d executors", s.config.Executors)
-	err = together(ctx,
-		func(ctx context.Context) error {
-			return s.openService(ctx, LockServer, LockServer, true, s.lockServerEnv)
-		},
+	err := together(ctx,
+		s.openLockServer,
 		func(ctx context.Context) error {
 			return s.openService(ctx, PaymentResource, PaymentResource, true, s.paymentResourceEnv)
 		},
@@ -81,6 +77,24 @@ func (s *Stack) boot(ctx context.Context) error {
 		})
 	}
 	return together(ctx, workers...)
+}
+
+// openDatabases starts the servers that the configuration needs.
+func (s *Stack) openDatabases(ctx context.Context) error {
+	lockdb := func(ctx context.Context) error { return s.openDatabase(ctx, LockDB, LockServer, s.lockServerEnv) }
+	if s.config.LocksOnly {
+		s.progress("starting a PostgreSQL %s server, lockdb", s.config.Postgres.Version())
+		return lockdb(ctx)
+	}
+	s.progress("starting two PostgreSQL %s servers, lockdb and paydb", s.config.Postgres.Version())
+	return together(ctx, lockdb,
+		func(ctx context.Context) error {
+			return s.openDatabase(ctx, PayDB, PaymentResource, s.paymentResourceEnv)
+		})
+}
+
+func (s *Stack) openLockServer(ctx context.Context) error {
+	return s.openService(ctx, LockServer, LockServer, true, s.lockServerEnv)
 }
 
 // together runs steps at the same time and gives the first error.

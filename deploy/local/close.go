@@ -22,25 +22,27 @@ func (s *Stack) KeepData() {
 	s.keep = true
 }
 
-// StopServices ends the reconciler and the executors, then the services that they call, then the rail: nobody loses its server before it
-// has ended itself. Paused ones are resumed for that. The databases go on.
+// StopServices ends the clients, the reconciler and the executors, then the services that they call, then the rail: nobody
+// loses its server before it has ended itself. Paused ones are resumed for that. The databases go on.
 func (s *Stack) StopServices(ctx context.Context) error {
 	var errs *multierror.Error
-	for _, group := range []func(name string) bool{
-		func(n string) bool { return n == Reconciler || strings.HasPrefix(n, executorGroup+"-") },
-		func(n string) bool { return n == LockServer || n == PaymentResource || n == RailProxy },
-		func(n string) bool { return n == RailStub },
+	for _, group := range []func(*service) bool{
+		func(p *service) bool {
+			return p.client || p.name == Reconciler || strings.HasPrefix(p.name, executorGroup+"-")
+		},
+		func(p *service) bool { return p.name == LockServer || p.name == PaymentResource || p.name == RailProxy },
+		func(p *service) bool { return p.name == RailStub },
 	} {
 		errs = multierror.Append(errs, s.stopGroup(ctx, group)...)
 	}
 	return errs.ErrorOrNil()
 }
 
-func (s *Stack) stopGroup(ctx context.Context, in func(name string) bool) []error {
+func (s *Stack) stopGroup(ctx context.Context, in func(*service) bool) []error {
 	s.mu.Lock()
 	var group []*service
-	for name, p := range s.services {
-		if in(name) {
+	for _, p := range s.services {
+		if in(p) {
 			group = append(group, p)
 		}
 	}

@@ -36,9 +36,14 @@ var datasource = map[string]string{
 	LockServer: "LOCK_DATASOURCE_URL", PaymentResource: "PAYMENTS_DATASOURCE_URL", RailProxy: "PAYMENTS_DATASOURCE_URL",
 }
 
+// baseVariables are what every process gets.
+func baseVariables() variables {
+	return variables{"PATH": "/usr/local/bin:/usr/bin:/bin", "TZ": "UTC"}
+}
+
 // variables starts with what every process gets, and ends with what the configuration says of this one.
 func (s *Stack) variables(p *service, own variables) variables {
-	v := variables{"PATH": "/usr/local/bin:/usr/bin:/bin", "TZ": "UTC"}
+	v := baseVariables()
 	v.set(own)
 	if strings.HasPrefix(p.name, executorGroup+"-") {
 		v.set(s.config.Env[executorGroup])

@@ -26,6 +26,8 @@ type Config struct {
 	Postgres *postgres.Installation
 	// Executors is how many payout-executors run: executor-1 to executor-n.
 	Executors int
+	// LocksOnly boots the lock service and its backend, and nothing that is about payouts.
+	LocksOnly bool
 	// Env holds variables beyond, or instead of, those that connect the processes: by process name, or for all
 	// executors under "executor".
 	Env map[string]map[string]string
@@ -76,6 +78,9 @@ type Stack struct {
 
 // names lists every process that the configuration has, services before databases.
 func (c Config) names() []string {
+	if c.LocksOnly {
+		return []string{LockServer, LockDB}
+	}
 	out := []string{LockServer, PaymentResource, RailProxy, RailStub, Reconciler}
 	for n := range c.Executors {
 		out = append(out, Executor(n+1))
@@ -87,6 +92,9 @@ func (c Config) names() []string {
 func (c Config) check() error {
 	if c.RunDir == "" || c.BinDir == "" || c.Postgres == nil || c.Executors < 0 {
 		return fmt.Errorf("boot the stack: RunDir %q, BinDir %q, a PostgreSQL installation and a number of executors (%d) are needed", c.RunDir, c.BinDir, c.Executors)
+	}
+	if c.LocksOnly && c.Executors > 0 {
+		return fmt.Errorf("boot the stack: %d executors have nothing to do where there are locks only", c.Executors)
 	}
 	known := append(c.names(), executorGroup)
 	for name := range c.Env {
@@ -160,7 +168,7 @@ func (s *Stack) database(name string) (*database, error) {
 	defer s.mu.Unlock()
 	d, ok := s.databases[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no database %q; there are %s and %s", name, LockDB, PayDB)
+		return nil, fmt.Errorf("there is no database %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(s.databases)), " and "))
 	}
 	return d, nil
 }
@@ -178,8 +186,8 @@ func (s *Stack) AdminURL(process string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, ok := s.services[process]
-	if !ok {
-		return "", fmt.Errorf("%q has no private listener; these have: %s", process, strings.Join(slices.Sorted(maps.Keys(s.services)), ", "))
+	if !ok || p.admin == nil {
+		return "", fmt.Errorf("%q has no private listener; the services are %s", process, strings.Join(slices.Sorted(maps.Keys(s.services)), ", "))
 	}
 	return "http://" + p.admin.Address(), nil
 }

@@ -19,13 +19,15 @@ func Generate(p Plan) (Plan, error) {
 	switch p.Nemesis {
 	case "none":
 	case string(Pause):
-		p.Together = min(2, p.Executors-1)
-		p.Steps = pauses(p)
+		n, noun := p.holders()
+		if p.Together = min(2, n-1); p.Together < 1 {
+			return Plan{}, fmt.Errorf("nemesis %s with %d of the %s: nobody would be left to take over; use at least 2", p.Nemesis, n, noun)
+		}
+		if p.Steps = pauses(p); p.forLocks() {
+			p.Steps = lockPauses(p)
+		}
 	default:
 		return Plan{}, known("nemesis", p.Nemesis, Names())
-	}
-	if p.Nemesis != "none" && p.Together < 1 {
-		return Plan{}, fmt.Errorf("nemesis %s with %d executor: nobody would be left to take over; use at least 2", p.Nemesis, p.Executors)
 	}
 	return p, p.Validate()
 }

@@ -56,7 +56,7 @@ func (t Target) Link() (contract.Link, error) { return contract.ParseLink(string
 
 // operations lists what is sent to each server.
 var operations = map[contract.Process][]contract.Op{
-	contract.LockServer:      {contract.OpOpenSession, contract.OpHeartbeat, contract.OpCloseSession, contract.OpAcquire, contract.OpRenew, contract.OpRelease},
+	contract.LockServer:      {contract.OpOpenSession, contract.OpHeartbeat, contract.OpCloseSession, contract.OpAcquire, contract.OpRenew, contract.OpRelease, contract.OpRevoke},
 	contract.PaymentResource: {contract.OpListPayouts, contract.OpGetPayout, contract.OpClaim, contract.OpSubmitted, contract.OpOutcome, contract.OpPost},
 	contract.RailProxy:       {contract.OpSubmit},
 	contract.RailStub:        {contract.OpTransfer},
@@ -64,6 +64,9 @@ var operations = map[contract.Process][]contract.Op{
 
 // links lists the links whose messages a step of p may be about.
 func (p Plan) links() []Target {
+	if p.forLocks() {
+		return p.lockLinks()
+	}
 	clients := []string{string(Holder), AnyExecutor}
 	for n := 1; n <= min(p.Executors, MaxExecutors); n++ {
 		clients = append(clients, string(contract.Executor(n)))
@@ -97,10 +100,11 @@ func (s Step) validateMessage(p Plan) error {
 		if err := known("operation", m.Op, operations[l.To]); err != nil {
 			bad("on link %s: %w", l, err)
 		}
-		if m.Nth > 1 && l.From == AnyExecutor {
-			bad("message %d of %s: messages are counted on one link, so name one executor", m.Nth, l)
+		if m.Nth > 1 && anyClient(l.From) {
+			_, noun := p.holders()
+			bad("message %d of %s: messages are counted on one link, so name one of the %s", m.Nth, l, noun)
 		}
-		if l.To == contract.LockServer && s.Until != "" {
+		if l.To == contract.LockServer && s.Until != "" && !p.forLocks() {
 			bad("a message to the lock server is about no payout, so no successor's write can end it: leave \"until\" out")
 		}
 		if l.From == contract.Process(Holder) && s.On == "" {

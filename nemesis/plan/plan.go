@@ -26,16 +26,16 @@ type Plan struct {
 	EtcdMembers int     `json:"etcdMembers,omitempty"`
 	Nemesis     string  `json:"nemesis"`
 	Seed        uint64  `json:"seed"`
-	Executors   int     `json:"executors"`
-	Accounts    int     `json:"accounts"`
-	Rate        float64 `json:"rate"` // payouts per second offered
+	Executors   int     `json:"executors,omitempty"`
+	Accounts    int     `json:"accounts,omitempty"`
+	Rate        float64 `json:"rate,omitempty"` // payouts per second offered
 	// Payouts, where not 0, ends the drive after as many payouts were offered and finished.
 	Payouts int `json:"payouts,omitempty"`
-	// LockClients is how many clients take and give back one lock key beside the payouts, each over a link of its own.
-	LockClients int      `json:"lockClients,omitempty"`
-	Drive       Duration `json:"drive"`
+	// Locks is the lock workload's load; with another workload, what puts the lock to work beside it.
+	Locks *Locks   `json:"locks,omitempty"`
+	Drive Duration `json:"drive"`
 	// Prepare is EXECUTOR_PREPARE: the gap between an executor's last check and its write, in which a stop must land.
-	Prepare Duration `json:"prepare"`
+	Prepare Duration `json:"prepare,omitempty"`
 	// Declines and LostReplies are the shares, 0 to 1, of transfers that the rail declines, and that it carries out without
 	// an answer. LookupLag is how far its look-up is behind.
 	Declines    float64  `json:"declines,omitempty"`
@@ -74,7 +74,8 @@ func Faults() []Fault { return []Fault{Pause, Delay, Drop} }
 // Target says whom a step hits: a process by name, or Holder.
 type Target string
 
-// Holder is the executor whose answer triggered the step: it holds the lock of the payout's account at that instant.
+// Holder is the executor, or the lock client, whose answer triggered the step: it holds the lock of the payout's account,
+// or the key that it was granted, at that instant.
 const Holder Target = "holder"
 
 // Event names something that happens in a run, as plans write it.
@@ -87,20 +88,33 @@ const (
 	SubmittedOK Event = "submitted.ok"
 	SubmitOK    Event = "submit.ok"
 	OutcomeOK   Event = "outcome.ok"
+	AcquireOK   Event = "acquire.ok" // a lock client's; in the lock workload only
 )
 
-// Events that end a step: a fence point accepted a higher token for the payout of the trigger.
+// Events that end a step: a fence point accepted a higher token for the payout of the trigger, or somebody else was
+// granted the key of the trigger.
 const (
 	SuccessorClaimed Event = "successor.claimed" // payment-resource, by a claim
 	SuccessorAtRail  Event = "successor.at_rail" // rail-proxy
 	SuccessorPosted  Event = "successor.posted"  // payment-resource, by a post
+	SuccessorGranted Event = "successor.granted" // the lock server; in the lock workload only
 )
 
-// Triggers lists the events that may stand in On, Ends those that may stand in Until.
-func Triggers() []Event { return []Event{ClaimOK, SubmittedOK, SubmitOK, OutcomeOK} }
+// triggers lists the events that may stand in On.
+func (p Plan) triggers() []Event {
+	if p.forLocks() {
+		return []Event{AcquireOK}
+	}
+	return []Event{ClaimOK, SubmittedOK, SubmitOK, OutcomeOK}
+}
 
-// Ends lists the events that may stand in Until.
-func Ends() []Event { return []Event{SuccessorClaimed, SuccessorAtRail, SuccessorPosted} }
+// ends lists the events that may stand in Until.
+func (p Plan) ends() []Event {
+	if p.forLocks() {
+		return []Event{SuccessorGranted}
+	}
+	return []Event{SuccessorClaimed, SuccessorAtRail, SuccessorPosted}
+}
 
 // NextFence is the event that says that a higher token was accepted at the fence point that an executor's next write
 // after trigger goes to: from then on the write is stale there.
@@ -176,8 +190,8 @@ func (p Plan) Validate() error {
 	if len(p.Steps) > 0 && p.Nemesis == "none" {
 		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
 	}
-	if len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= p.Executors) {
-		bad("together is %d; 1 to %d, and where processes are stopped fewer than the %d executors, or nobody is left to take over", p.Together, MaxTogether, p.Executors)
+	if n, noun := p.holders(); len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= n) {
+		bad("together is %d; 1 to %d, and where processes are stopped fewer than the %d %s, or nobody is left to take over", p.Together, MaxTogether, n, noun)
 	}
 	for i, s := range p.Steps {
 		if err := s.validate(p); err != nil {
@@ -198,6 +212,25 @@ func (p Plan) validateLoad() (errs []error) {
 			errs = append(errs, err)
 		}
 	}
+	if p.Locks != nil {
+		if err := p.Locks.validate(); err != nil {
+			bad("locks: %w", err)
+		}
+	}
+	if p.forLocks() {
+		errs = append(errs, p.validateLocks()...)
+	} else {
+		errs = append(errs, p.validatePayouts()...)
+	}
+	if p.Drive <= 0 || time.Duration(p.Drive) > MaxDrive {
+		bad("drive is %s; more than 0, at most %s", p.Drive, MaxDrive)
+	}
+	return errs
+}
+
+// validatePayouts says what is wrong with the load of payouts.
+func (p Plan) validatePayouts() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if p.Executors < 1 || p.Executors > MaxExecutors {
 		bad("executors is %d; 1 to %d", p.Executors, MaxExecutors)
 	}
@@ -210,20 +243,14 @@ func (p Plan) validateLoad() (errs []error) {
 	if p.Payouts < 0 {
 		bad("payouts is %d; 0 for no limit, or more", p.Payouts)
 	}
-	if p.LockClients < 0 || p.LockClients > MaxLockClients {
-		bad("lockClients is %d; 0 to %d", p.LockClients, MaxLockClients)
-	}
-	if p.Drive <= 0 || time.Duration(p.Drive) > MaxDrive {
-		bad("drive is %s; more than 0, at most %s", p.Drive, MaxDrive)
-	}
 	if p.Prepare < 0 || time.Duration(p.Prepare) > MaxPrepare {
 		bad("prepare is %s; 0 to %s, or no lease of the run would cover a step", p.Prepare, MaxPrepare)
 	}
 	return errs
 }
 
-// Workloads and Backends list what a plan may name.
-func Workloads() []string { return []string{"payout"} }
+// Workloads lists the workloads.
+func Workloads() []string { return []string{PayoutWorkload, LockWorkload} }
 
 // Backends lists the lock backends.
 func Backends() []string { return []string{"pg"} }
@@ -234,11 +261,9 @@ const (
 	MaxAccounts  = 10_000
 	// MaxTogether bounds the faults that may be active at once.
 	MaxTogether = 64
-	// MaxLockClients bounds the clients of the one hot key.
-	MaxLockClients = 64
-	MaxRate        = 10_000
-	MaxDrive       = time.Hour
-	MaxPrepare     = 200 * time.Millisecond // with a step timeout of 250 ms, what a lease of 1 s less its margin covers
+	MaxRate     = 10_000
+	MaxDrive    = time.Hour
+	MaxPrepare  = 200 * time.Millisecond // with a step timeout of 250 ms, what a lease of 1 s less its margin covers
 )
 
 func (s Step) validate(p Plan) error {
@@ -248,12 +273,12 @@ func (s Step) validate(p Plan) error {
 		errs = append(errs, err)
 	}
 	if s.On != "" {
-		if err := known("event on", s.On, Triggers()); err != nil {
+		if err := known("event on", s.On, p.triggers()); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if s.Until != "" {
-		if err := known("event until", s.Until, Ends()); err != nil {
+		if err := known("event until", s.Until, p.ends()); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -266,8 +291,9 @@ func (s Step) validate(p Plan) error {
 	if err := known("target", s.Target, p.targets()); err != nil {
 		errs = append(errs, err)
 	}
-	if s.On != "" && !s.Target.Executor() {
-		bad("an event begins steps on executors only; %s needs a time", s.Target)
+	if s.On != "" && !s.Target.holds() {
+		_, noun := p.holders()
+		bad("an event begins steps on %s only; %s needs a time", noun, s.Target)
 	}
 	if s.On == "" && (s.Target == Holder || s.Until != "" || s.Delay != 0) {
 		bad("a step without \"on\" needs a process as target and knows neither \"until\" nor \"delay\"")
@@ -292,8 +318,9 @@ func (s Step) validateTime(p Plan) error {
 
 func (p Plan) targets() []Target {
 	all := []Target{Holder}
-	for n := 1; n <= min(p.Executors, MaxExecutors); n++ {
-		all = append(all, Target(contract.Executor(n)))
+	n, _ := p.holders()
+	for i := 1; i <= min(n, MaxExecutors); i++ {
+		all = append(all, Target(p.holder(i)))
 	}
 	return append(all, p.services()...)
 }

@@ -9,14 +9,19 @@ import (
 	"fenceproof/checker/contract"
 )
 
-// services are the processes of p's stack that are no executors. A step on one of them begins at a time.
+// services are the processes of p's stack that are no clients of the lock. A step on one of them begins at a time.
 func (p Plan) services() []Target {
-	all := []Target{Target(contract.LockServer), Target(contract.PaymentResource), Target(contract.RailProxy), Target(contract.RailStub),
-		Target(contract.Reconciler)}
+	all := []Target{Target(contract.LockServer)}
+	if !p.forLocks() {
+		all = append(all, Target(contract.PaymentResource), Target(contract.RailProxy), Target(contract.RailStub), Target(contract.Reconciler))
+	}
 	for _, b := range p.lockBackend() {
 		all = append(all, Target(b))
 	}
-	return append(all, Target(contract.PayDB))
+	if !p.forLocks() {
+		all = append(all, Target(contract.PayDB))
+	}
+	return all
 }
 
 // lockBackend are the processes that keep the locks of p's stack.
@@ -44,6 +49,9 @@ func (p Plan) validateBackend() error {
 
 // Executor tells whether t is an executor, by name or as the holder.
 func (t Target) Executor() bool { return t == Holder || contract.Process(t).IsExecutor() }
+
+// holds tells whether t is somebody who holds keys: an executor, a lock client, or the holder.
+func (t Target) holds() bool { return t.Executor() || contract.Process(t).IsLockClient() }
 
 // Times of the pauses of services.
 const (

@@ -94,15 +94,15 @@ func (p Plan) validateOverlaps() error {
 			if o.At > s.At || s.At >= o.At+o.For {
 				continue // o is not active when s begins
 			}
-			if o.Target.Executor() {
+			if o.Target.holds() {
 				stopped++
 			}
 			if j != i && o.Target == s.Target && (j < i || o.At < s.At) {
 				errs = append(errs, fmt.Errorf("%s is stopped at %s and is stopped again at %s, before it goes on", s.Target, o.At, s.At))
 			}
 		}
-		if s.Target.Executor() && stopped >= p.Executors {
-			errs = append(errs, fmt.Errorf("at %s all %d executors may be stopped, and nobody is left to take over", s.At, p.Executors))
+		if n, noun := p.holders(); s.Target.holds() && stopped >= n {
+			errs = append(errs, fmt.Errorf("at %s all %d %s may be stopped, and nobody is left to take over", s.At, n, noun))
 		}
 	}
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -31,6 +32,7 @@ type verifyFlags struct {
 	payouts                    int
 	seed                       uint64
 	rail                       railFlags
+	locks                      lockFlags
 	expect                     string
 	control, planOnly          bool
 	planFile                   string
@@ -45,6 +47,7 @@ func verifyCommand() *cobra.Command {
 		Short: "Run the system, break it, judge it, write the report",
 		Example: `  fenceproof verify --nemesis pause
   fenceproof verify --nemesis pause --fencing rail-off --control
+  fenceproof verify --workload lock --nemesis pause
   fenceproof verify --nemesis pause --seed 7 --plan-only > plan.json
   fenceproof verify --plan plan.json`,
 		Args: cobra.NoArgs,
@@ -58,7 +61,7 @@ func verifyCommand() *cobra.Command {
 func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	choiceVar(fs, &f.nemesis, "nemesis", string(plan.Pause), plan.Names(), "what breaks the system")
-	choiceVar(fs, &f.workload, "workload", "payout", plan.Workloads(), "what drives it")
+	choiceVar(fs, &f.workload, "workload", plan.PayoutWorkload, plan.Workloads(), "what drives it")
 	choiceVar(fs, &f.backend, "backend", "pg", plan.Backends(), "lock backend")
 	choiceVar(fs, &f.fencing, "fencing", run.FencingOn, run.Fencings(), "which fence points refuse stale tokens")
 	fs.DurationVar(&f.duration, "duration", run.DefaultDrive, "how long to drive and break")
@@ -67,6 +70,7 @@ func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.rate, "rate", run.DefaultRate, "payouts per second offered")
 	fs.IntVar(&f.payouts, "payouts", 0, "offer at most this many payouts (0: no limit)")
 	f.rail.register(fs)
+	f.locks.register(fs)
 	fs.DurationVar(&f.prepare, "prepare", run.Prepare, "work of an executor between its last check and its write")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of load and faults (default: drawn, and printed)")
 	fs.StringVar(&f.planFile, "plan", "", "replay the plan in this file; flags given beside it override its load")
@@ -152,22 +156,36 @@ func (f verifyFlags) plan(fs *pflag.FlagSet) (plan.Plan, error) {
 			return plan.Plan{}, errors.New("--nemesis and --plan exclude one another: the plan file says what breaks")
 		}
 		f.override(&p, fs)
+		if err := fits(p.Workload, fs); err != nil {
+			return plan.Plan{}, err
+		}
 		return p, p.Validate()
+	}
+	if err := fits(f.workload, fs); err != nil {
+		return plan.Plan{}, err
 	}
 	if !fs.Changed("seed") {
 		f.seed = uint64(rand.Uint32()) // short enough to type again
 	}
-	rail := f.rail.in(f.fencing, fs)
-	p, err := plan.Generate(plan.Plan{
-		Workload: f.workload, Backend: f.backend, Nemesis: f.nemesis, Seed: f.seed, Executors: f.executors, Accounts: f.accounts,
-		Rate: f.rate, Payouts: f.payouts, Drive: plan.Duration(f.duration), Prepare: plan.Duration(f.prepare),
-		Declines: rail.declines, LostReplies: rail.lostReplies, LookupLag: plan.Duration(rail.lookupLag),
-	})
+	p, err := plan.Generate(f.load(fs))
 	if err != nil || f.nemesis != string(plan.Pause) || f.fencing != run.FencingOn {
 		return p, err
 	}
 	p = plan.WithServicePauses(p)
 	return p, p.Validate()
+}
+
+// load is the plan that the flags describe, before anything breaks.
+func (f verifyFlags) load(fs *pflag.FlagSet) plan.Plan {
+	p := plan.Plan{Workload: f.workload, Backend: f.backend, Nemesis: f.nemesis, Seed: f.seed, Drive: plan.Duration(f.duration)}
+	if f.workload == plan.LockWorkload {
+		p.Locks = f.locks.plan()
+		return p
+	}
+	p.Executors, p.Accounts, p.Rate, p.Payouts, p.Prepare = f.executors, f.accounts, f.rate, f.payouts, plan.Duration(f.prepare)
+	rail := f.rail.in(f.fencing, fs)
+	p.Declines, p.LostReplies, p.LookupLag = rail.declines, rail.lostReplies, plan.Duration(rail.lookupLag)
+	return p
 }
 
 func (f verifyFlags) override(p *plan.Plan, fs *pflag.FlagSet) {
@@ -180,7 +198,7 @@ func (f verifyFlags) override(p *plan.Plan, fs *pflag.FlagSet) {
 
 // overrides sets, by the name of the flag, what a flag may change in the plan of a file.
 func (f verifyFlags) overrides(p *plan.Plan) map[string]func() {
-	return map[string]func(){
+	all := map[string]func(){
 		"workload": func() { p.Workload = f.workload }, "backend": func() { p.Backend = f.backend },
 		"seed": func() { p.Seed = f.seed }, "executors": func() { p.Executors = f.executors },
 		"accounts": func() { p.Accounts = f.accounts }, "rate": func() { p.Rate = f.rate },
@@ -188,6 +206,8 @@ func (f verifyFlags) overrides(p *plan.Plan) map[string]func() {
 		"prepare": func() { p.Prepare = plan.Duration(f.prepare) }, "declines": func() { p.Declines = f.rail.declines },
 		"lost-replies": func() { p.LostReplies = f.rail.lostReplies }, "lookup-lag": func() { p.LookupLag = plan.Duration(f.rail.lookupLag) },
 	}
+	maps.Copy(all, f.locks.overrides(p))
+	return all
 }
 
 func (f verifyFlags) config(p plan.Plan, fs *pflag.FlagSet) (run.Config, error) {
@@ -235,21 +255,33 @@ func (f verifyFlags) again(p plan.Plan, fs *pflag.FlagSet) string {
 			}
 		})
 	} else {
+		add("workload", p.Workload, plan.PayoutWorkload)
 		b = append(b, "--nemesis", p.Nemesis, "--seed", fmt.Sprint(p.Seed))
 		add("duration", p.Drive.String(), run.DefaultDrive.String())
-		add("executors", fmt.Sprint(p.Executors), fmt.Sprint(run.DefaultExecutors))
-		add("accounts", fmt.Sprint(p.Accounts), fmt.Sprint(run.DefaultAccounts))
-		add("rate", fmt.Sprint(p.Rate), fmt.Sprint(run.DefaultRate))
-		add("payouts", fmt.Sprint(p.Payouts), "0")
-		add("prepare", p.Prepare.String(), run.Prepare.String())
-		f.rail.again(p, f.fencing, add)
+		f.loadAgain(p, add)
 	}
-	b = append(b, "--fencing", string(f.fencing))
+	if p.Workload != plan.LockWorkload {
+		b = append(b, "--fencing", string(f.fencing))
+	}
 	if f.control {
 		b = append(b, "--control")
 	}
 	add("expect", f.expect, "")
 	return strings.Join(b, " ")
+}
+
+// loadAgain names the flags of p's load that are not the defaults.
+func (f verifyFlags) loadAgain(p plan.Plan, add func(name, value, def string)) {
+	if p.Workload == plan.LockWorkload {
+		f.locks.again(p, add)
+		return
+	}
+	add("executors", fmt.Sprint(p.Executors), fmt.Sprint(run.DefaultExecutors))
+	add("accounts", fmt.Sprint(p.Accounts), fmt.Sprint(run.DefaultAccounts))
+	add("rate", fmt.Sprint(p.Rate), fmt.Sprint(run.DefaultRate))
+	add("payouts", fmt.Sprint(p.Payouts), "0")
+	add("prepare", p.Prepare.String(), run.Prepare.String())
+	f.rail.again(p, f.fencing, add)
 }
 
 // quoted is s as a shell takes it for one word.
