@@ -5,25 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 )
 
-// Transcript writes what happened to payouts as plain text, one line per answer, row change and stop, in the order in
-// which the witnesses recorded them. Without payouts it tells of those whose holder a nemesis hit.
+// ErrWhichPayout says that the payouts asked for are not ones of the run, or not clearly one.
+var ErrWhichPayout = errors.New("which payout is meant is not clear")
+
+// Transcript writes what happened to payouts as plain text, one line per answer, row change and stop, each effect before
+// the answer that reports it. Payouts are named by their ids or by how these begin. Without any it tells of those whose
+// holder a nemesis hit. The error wraps ErrWhichPayout when the run has no such payouts.
 func Transcript(w io.Writer, historyDir string, payouts ...string) error {
-	if len(payouts) == 0 {
-		var err error
-		if payouts, err = hit(historyDir); err != nil {
-			return err
-		}
-	}
-	if len(payouts) == 0 {
-		return errors.New("no holder was hit in this run; name a payout")
+	payouts, err := named(historyDir, payouts)
+	if err != nil {
+		return err
 	}
 	for i, p := range payouts {
 		if i > 0 {
@@ -31,12 +30,9 @@ func Transcript(w io.Writer, historyDir string, payouts ...string) error {
 				return fmt.Errorf("write the transcript: %w", err)
 			}
 		}
-		t := transcript{payout: p}
+		t := newTranscript(p)
 		if err := each(historyDir, t.observe); err != nil {
 			return err
-		}
-		if t.account == "" {
-			return fmt.Errorf("there is no payout %s in this run", p)
 		}
 		if _, err := io.WriteString(w, t.text()); err != nil {
 			return fmt.Errorf("write the transcript: %w", err)
@@ -45,17 +41,46 @@ func Transcript(w io.Writer, historyDir string, payouts ...string) error {
 	return nil
 }
 
-// hit lists the payouts that fault windows were aimed at, each once, in order.
-func hit(historyDir string) ([]string, error) {
-	var payouts []string
-	seen := map[string]bool{}
+// named lists the whole ids of the payouts that are asked for; without any, of those that fault windows were aimed at,
+// each once, in order.
+func named(historyDir string, wanted []string) ([]string, error) {
+	hit, known, seen := []string(nil), []string(nil), map[string]bool{}
 	err := each(historyDir, func(e *history.Event) {
-		if e.W == history.Nemesis && e.Payout != "" && !seen[e.Payout] {
-			seen[e.Payout] = true
-			payouts = append(payouts, e.Payout)
+		if e.W == history.Nemesis && e.Payout != "" && !slices.Contains(hit, e.Payout) {
+			hit = append(hit, e.Payout)
+		}
+		for _, c := range e.Changes {
+			if id := c.New["payout_id"]; c.Table == "payout" && !seen[id] {
+				seen[id] = true
+				known = append(known, id)
+			}
 		}
 	})
-	return payouts, err
+	switch {
+	case err != nil:
+		return nil, err
+	case len(wanted) == 0 && len(hit) == 0:
+		return nil, fmt.Errorf("%w: no payout's holder was hit in this run; name a payout", ErrWhichPayout)
+	case len(wanted) == 0:
+		return hit, nil
+	}
+	var out []string
+	for _, w := range wanted {
+		var fits []string
+		for _, id := range known {
+			if strings.HasPrefix(id, w) {
+				fits = append(fits, id)
+			}
+		}
+		switch {
+		case len(fits) == 0:
+			return nil, fmt.Errorf("%w: none of this run begins with %s", ErrWhichPayout, w)
+		case len(fits) > 1:
+			return nil, fmt.Errorf("%w: %d of this run begin with %s, such as %s and %s; give more of the id", ErrWhichPayout, len(fits), w, fits[0], fits[1])
+		}
+		out = append(out, fits[0])
+	}
+	return out, nil
 }
 
 func each(historyDir string, observe func(*history.Event)) error {
@@ -75,55 +100,66 @@ func each(historyDir string, observe func(*history.Event)) error {
 	}
 }
 
-// utterance is one line of a transcript with its place in time, in ns.
+// utterance is one line of a transcript with its place.
 type utterance struct {
-	at   int64
+	place
 	text string
 }
 
-// Witnesses that look at files and logs record what happened a moment after it did, the wiretap at once. So that an
-// effect stands before the answer that reports it, theirs is placed this much earlier (ns).
-const behind = int64(10 * time.Millisecond)
-
-// transcript collects the lines about one payout and its account.
+// transcript collects the lines about one payout and its account. The telling places what happened without a call.
 type transcript struct {
 	payout, account, currency string
+	tell                      *telling
+	links                     map[string]contract.Link
+	open                      map[int64]*call
 	lines                     []utterance
+	effects                   [][]string  // the lines of each fact of the telling
 	grants                    []utterance // acquires of the account that the payout may turn out to belong to
-	now                       int64       // when the event at hand happened, as well as that is known
 	over                      bool        // the payout has ended: later grants of the account are for others
 }
 
-func (t *transcript) say(who, format string, args ...any) {
-	if who != "" {
-		who = "[" + who + "]"
-	}
-	t.lines = append(t.lines, utterance{t.now, fmt.Sprintf("%-18s %s", who, fmt.Sprintf(format, args...))})
+func newTranscript(payout string) *transcript {
+	return &transcript{payout: payout, tell: newTelling(&digest{id: payout}, math.MaxInt), links: map[string]contract.Link{}, open: map[int64]*call{}}
+}
+
+func line(who, format string, args ...any) string {
+	return fmt.Sprintf("%-18s %s", "["+who+"]", fmt.Sprintf(format, args...))
 }
 
 func (t *transcript) text() string {
-	slices.SortStableFunc(t.lines, func(a, b utterance) int { return cmp.Compare(a.at, b.at) })
+	lines := t.lines
+	for n, at := range t.tell.placeFacts() {
+		for _, text := range t.effects[n] {
+			lines = append(lines, utterance{at, text})
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b utterance) int {
+		switch {
+		case a.before(b.place):
+			return -1
+		case b.before(a.place):
+			return 1
+		}
+		return 0
+	})
 	var b strings.Builder
 	fmt.Fprintf(&b, "payout %s\n", t.payout)
-	for _, l := range t.lines {
+	for _, l := range lines {
 		b.WriteString(l.text + "\n")
 	}
 	return b.String()
 }
 
 func (t *transcript) observe(e *history.Event) {
-	t.now = e.T
-	if e.W == history.PayDB || e.W == history.Journal {
-		t.now -= behind
-	}
 	switch e.W {
 	case history.Wiretap:
 		t.call(e)
 	case history.PayDB:
-		t.commit(e.Changes)
+		t.commit(e)
 	case history.Journal:
 		if e.Op == history.OpMoney && e.Payout == t.payout {
-			t.say("rail", "MONEY MOVED: %s, %s", money(e.Amount, e.Currency), e.RailRef)
+			t.tell.fact(fact{at: e.T, i: e.I, money: true})
+			t.effects = append(t.effects, []string{line("rail", "MONEY MOVED: %s, %s", money(e.Amount, e.Currency), e.RailRef)})
 		}
 	case history.Nemesis:
 		t.stall(e)
@@ -135,31 +171,53 @@ func (t *transcript) stall(e *history.Event) {
 	if e.Payout != t.payout {
 		return
 	}
+	at := place{at: e.T, i: e.I}
 	switch e.Phase {
 	case "seen":
-		t.say(e.Target, "STOPPED: it holds token %d, has checked its lease and not yet written", e.Token)
+		t.lines = append(t.lines, utterance{at, line(e.Target, "STOPPED: it holds token %d, has checked its lease and not yet written", e.Token)})
 	case "healed":
-		t.say(e.Target, "GOES ON: it still believes that it holds the lock")
+		t.lines = append(t.lines, utterance{at, line(e.Target, "GOES ON: it still believes that it holds the lock")})
 	}
 }
 
-// call tells of one answer: of the calls about the payout, and of those about its lock while it is being worked on.
+// call tells of the answers: of the calls about the payout, and of those about its lock while it is being worked on.
 func (t *transcript) call(e *history.Event) {
-	if e.Stage != history.Answered || e.Op.Read() {
+	if e.Op.Read() {
 		return
 	}
-	about := e.Payout == t.payout && e.Op != contract.OpTransfer
-	lock := t.account != "" && !t.over && e.Key == "payout:"+t.account
-	switch {
-	case about:
-		t.lines = append(t.lines, t.grants...)
-		t.grants = nil
-		t.say(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e))
-	case lock && e.Op == contract.OpAcquire && e.Type == contract.OK:
-		// It belongs to the payout only if a call about the payout follows.
-		text := fmt.Sprintf("%-18s %-35s → granted, token %d", "["+string(e.Proc)+"]", "acquire the account's lock", e.Granted)
-		t.grants = []utterance{{t.now, text}}
+	if e.Payout == t.payout {
+		t.about(e)
+		return
 	}
+	lock := t.account != "" && !t.over && e.Key == "payout:"+t.account
+	if lock && e.Stage == history.Answered && e.Op == contract.OpAcquire && e.Type == contract.OK {
+		// It belongs to the payout only if a call about the payout follows.
+		text := line(string(e.Proc), "%-35s → granted, token %d", "acquire the account's lock", e.Granted)
+		t.grants = []utterance{{place{at: e.T, i: e.I}, text}}
+	}
+}
+
+// about follows a call about the payout. The proxy's call of the rail only places what it led to.
+func (t *transcript) about(e *history.Event) {
+	if e.Stage == history.Received {
+		c := begin(e, t.links)
+		t.open[c.id] = c
+		t.tell.call(c)
+		return
+	}
+	if c := t.open[e.Call]; c != nil {
+		c.advance(e)
+	}
+	if e.Stage != history.Answered {
+		return
+	}
+	delete(t.open, e.Call)
+	if e.Op == contract.OpTransfer {
+		return
+	}
+	t.lines = append(t.lines, t.grants...)
+	t.grants = nil
+	t.lines = append(t.lines, utterance{place{at: e.T, i: e.I}, line(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e))})
 }
 
 func reply(e *history.Event) string {
@@ -179,47 +237,59 @@ func reply(e *history.Event) string {
 
 // commit tells of one transaction, if it changed anything of the payout: its state, its account's fence and balance, the
 // rail's mark and record.
-func (t *transcript) commit(changes []history.Change) {
-	if !slices.ContainsFunc(changes, func(c history.Change) bool { return cmp.Or(c.New["payout_id"], c.Old["payout_id"]) == t.payout }) {
+func (t *transcript) commit(e *history.Event) {
+	if !slices.ContainsFunc(e.Changes, func(c history.Change) bool { return cmp.Or(c.New["payout_id"], c.Old["payout_id"]) == t.payout }) {
 		return
 	}
-	for _, c := range changes {
+	f := fact{at: e.T, i: e.I}
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, line("paydb", format, args...)) }
+	for i := range e.Changes {
+		c := &e.Changes[i]
 		switch c.Table {
 		case "payout":
-			t.payoutRow(c)
+			if c.New["payout_id"] == t.payout {
+				f.token = c.New["claim_token"]
+				t.payoutRow(c, say)
+			}
 		case "account":
-			t.accountRow(c)
+			t.accountRow(c, say)
 		case "rail_high_water":
-			t.say("paydb", "rail_high_water %s → %s", cmp.Or(c.Old["highest_token"], "none"), c.New["highest_token"])
+			say("rail_high_water %s → %s", cmp.Or(c.Old["highest_token"], "none"), c.New["highest_token"])
 		case "rail_submission":
-			t.say("paydb", "rail_submission under token %s: %s", c.New["presented_token"], cmp.Or(c.New["outcome"], "about to be forwarded"))
+			f.rail, f.token = true, c.New["presented_token"]
+			say("rail_submission under token %s: %s", c.New["presented_token"], cmp.Or(c.New["outcome"], "about to be forwarded"))
 		}
+	}
+	if len(lines) > 0 {
+		t.tell.fact(f)
+		t.effects = append(t.effects, lines)
 	}
 }
 
-func (t *transcript) payoutRow(c history.Change) {
+func (t *transcript) payoutRow(c *history.Change, say func(string, ...any)) {
 	if c.Kind == history.Insert {
 		t.account, t.currency = c.New["account_id"], c.New["currency"]
-		t.say("paydb", "payout of %s on account %s is %s", minor(c.New["amount_minor"], t.currency), t.account, c.New["state"])
+		say("payout of %s on account %s is %s", minor(c.New["amount_minor"], t.currency), t.account, c.New["state"])
 		return
 	}
 	was, is := c.Old["state"], c.New["state"]
 	t.over = contract.State(is).Terminal()
 	if was == is {
-		t.say("paydb", "payout stays %s, claim token %s → %s", is, c.Old["claim_token"], c.New["claim_token"])
+		say("payout stays %s, claim token %s → %s", is, c.Old["claim_token"], c.New["claim_token"])
 		return
 	}
-	t.say("paydb", "payout %s → %s, claim token %s", was, is, c.New["claim_token"])
+	say("payout %s → %s, claim token %s", was, is, c.New["claim_token"])
 }
 
-func (t *transcript) accountRow(c history.Change) {
+func (t *transcript) accountRow(c *history.Change, say func(string, ...any)) {
 	if c.Kind != history.Update || c.New["account_id"] != t.account {
 		return // the clearing account's leg
 	}
 	if c.Old["fence"] != c.New["fence"] {
-		t.say("paydb", "account.fence %s → %s", c.Old["fence"], c.New["fence"])
+		say("account.fence %s → %s", c.Old["fence"], c.New["fence"])
 	}
 	if c.Old["balance_minor"] != c.New["balance_minor"] {
-		t.say("paydb", "account.balance %s → %s", minor(c.Old["balance_minor"], t.currency), minor(c.New["balance_minor"], t.currency))
+		say("account.balance %s → %s", minor(c.Old["balance_minor"], t.currency), minor(c.New["balance_minor"], t.currency))
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -93,7 +94,7 @@ func transcriptCommand() *cobra.Command {
 		Use:   "transcript RUN [PAYOUT...]",
 		Short: "Tell in plain text what happened to payouts of a run",
 		Long: `Transcript prints, from the history in the run's folder, every answer, row change and stop that concerned the payouts,
-in the order in which they were recorded. Without payouts it tells of those whose lock holder was hit on purpose.`,
+each effect before the answer that reports it. A payout is named by its id or by how that begins; without any it tells of those whose lock holder was hit on purpose.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("%s takes the run's folder, for example runs/latest, and perhaps payouts", c.CommandPath())
@@ -101,7 +102,11 @@ in the order in which they were recorded. Without payouts it tells of those whos
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := reports.Transcript(harmless{c.OutOrStdout()}, run.HistoryDir(args[0]), args[1:]...); err != nil {
+			err := reports.Transcript(harmless{c.OutOrStdout()}, run.HistoryDir(args[0]), args[1:]...)
+			switch {
+			case errors.Is(err, reports.ErrWhichPayout):
+				return usage("%v", err)
+			case err != nil:
 				return &exitError{exitHarness, err}
 			}
 			return nil

@@ -1,0 +1,75 @@
+package reports
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"fenceproof/checker/synthetic"
+)
+
+// recorded is a stored history with pauses, declines and lost replies, whose witnesses are behind as real ones are.
+func recorded(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if _, err := synthetic.Write(dir, synthetic.Options{Seed: 5, Events: 60_000}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func transcripts(t *testing.T, dir string, payouts ...string) []string {
+	t.Helper()
+	var b strings.Builder
+	if err := Transcript(&b, dir, payouts...); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(b.String()), "\n\n")
+}
+
+// effectOf pairs an answer with the effect that it reports; %s is the token.
+var effectOf = map[string]string{
+	`(?m)^\[executor-\d+\] +claim .*: (\d+) +→ 200$`:            `claim token (?:\d+ → )?%s\n`,
+	`(?m)^\[executor-\d+\] +submitted .*: (\d+) +→ 200$`:        `payout CLAIMED → RAIL_SUBMITTED, claim token %s\n`,
+	`(?m)^\[executor-\d+\] +submit .*: (\d+) +→ 200 ACKED$`:     `rail_submission under token %s: ACKED\n`,
+	`(?m)^\[executor-\d+\] +outcome .*: (\d+) +→ 200 ACKED$`:    `payout RAIL_SUBMITTED → RAIL_ACKED, claim token %s\n`,
+	`(?m)^\[executor-\d+\] +post .*: (\d+) +→ 200$`:             `payout RAIL_ACKED → POSTED, claim token %s\n`,
+	`(?m)^\[paydb\] +rail_submission under token (\d+): ACKED$`: `MONEY MOVED`,
+}
+
+func TestATranscriptTellsEveryEffectBeforeTheAnswerThatReportsIt(t *testing.T) {
+	found := map[string]int{}
+	for _, story := range transcripts(t, recorded(t)) {
+		for answer, effect := range effectOf {
+			for _, at := range regexp.MustCompile(answer).FindAllStringSubmatchIndex(story, -1) {
+				found[answer]++
+				want := strings.ReplaceAll(effect, "%s", story[at[2]:at[3]])
+				if !regexp.MustCompile(want).MatchString(story[:at[0]]) {
+					t.Errorf("%q does not come before %q:\n%s", want, story[at[0]:at[1]], story)
+				}
+			}
+		}
+	}
+	for answer := range effectOf {
+		if found[answer] < 10 {
+			t.Errorf("only %d answers like %s were looked at", found[answer], answer)
+		}
+	}
+}
+
+func TestAPayoutIsNamedByHowItsIDBegins(t *testing.T) {
+	dir := recorded(t)
+	first := transcripts(t, dir)[0]
+	id := strings.TrimPrefix(strings.SplitN(first, "\n", 2)[0], "payout ")
+	for _, n := range []int{len(id), len(id) - 1, 10} {
+		if got := transcripts(t, dir, id[:n]); len(got) != 1 || got[0] != first {
+			t.Fatalf("%s tells %q", id[:n], got)
+		}
+	}
+	for _, wrong := range []string{"", "no such payout"} { // all begin with nothing
+		if err := Transcript(&strings.Builder{}, dir, wrong); !errors.Is(err, ErrWhichPayout) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
