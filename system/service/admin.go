@@ -20,6 +20,8 @@ type Admin struct {
 	Ready func(ctx context.Context) error
 	// Fencing, where not nil, is this process's kill switch.
 	Fencing *Fencing
+	// Routes, where not nil, adds what only this process has.
+	Routes func(chi.Router)
 }
 
 const readyTimeout = time.Second
@@ -42,6 +44,9 @@ func (a Admin) handler(reg *prometheus.Registry) http.Handler {
 	if a.Fencing != nil {
 		r.Get("/fencing", a.Fencing.get)
 		r.Put("/fencing", a.Fencing.put)
+	}
+	if a.Routes != nil {
+		a.Routes(r)
 	}
 	return r
 }

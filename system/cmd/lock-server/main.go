@@ -33,7 +33,7 @@ func build(_ context.Context, c config.LockServer, log *slog.Logger, reg *promet
 	s := lockserver.New(lockserver.Options{Store: store, Backend: c.Backend, DefaultTTL: c.DefaultTTL, SessionTTL: c.SessionTTL,
 		MaxWaiters: c.MaxWaiters, Log: log, Registerer: reg})
 	return &service.Service{Listen: c.Listen, Handler: s.Handler(), AdminListen: c.AdminListen,
-		Admin: service.Admin{Ready: store.Ping}, Run: s.Run, Close: store.Close}, nil
+		Admin: service.Admin{Ready: store.Ping, Routes: s.Routes}, Run: s.Run, Close: store.Close}, nil
 }
 
 // open opens the store of the backend that the configuration names.

@@ -62,6 +62,7 @@ func lockdb(t testing.TB, on *postgres.Instance) string {
 // service is a lock server that serves over HTTP, on real PostgreSQL.
 type service struct {
 	t        testing.TB
+	server   *lockserver.Server
 	url      string
 	database string
 	registry *prometheus.Registry
@@ -101,6 +102,7 @@ func serve(t testing.TB, database string, maxWaiters int) *service {
 	}
 	s := lockserver.New(lockserver.Options{Store: store, Backend: "pg", DefaultTTL: 30 * time.Second, SessionTTL: 15 * time.Second,
 		MaxWaiters: maxWaiters, Log: log, Registerer: v.registry})
+	v.server = s
 	h := httptest.NewServer(s.Handler())
 	v.url = h.URL
 	ctx, cancel := context.WithCancel(context.Background())

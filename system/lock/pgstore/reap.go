@@ -16,7 +16,7 @@ const reapLimit = 200
 // is working on are left for the next pass, so that any number of reapers never wait for one another.
 func (s *Store) Reap(ctx context.Context) (r lock.Reaped, err error) {
 	var keys []string
-	r.Sessions, err = collect(ctx, s, reapSessionsSQL, func(row pgx.CollectableRow) (x lock.Session, err error) {
+	r.Sessions, err = page(ctx, s, reapSessionsSQL, []any{reapLimit}, func(row pgx.CollectableRow) (x lock.Session, err error) {
 		var ttl int64
 		var freed []string
 		err = row.Scan(&x.ID, &x.OwnerID, &ttl, &x.ExpiresAt, &freed)
@@ -27,7 +27,7 @@ func (s *Store) Reap(ctx context.Context) (r lock.Reaped, err error) {
 		return lock.Reaped{}, fmt.Errorf("reap sessions: %w", err)
 	}
 	s.watch.freed(keys...)
-	r.Grants, err = collect(ctx, s, reapGrantsSQL, func(row pgx.CollectableRow) (g lock.Grant, err error) {
+	r.Grants, err = page(ctx, s, reapGrantsSQL, []any{reapLimit}, func(row pgx.CollectableRow) (g lock.Grant, err error) {
 		var ttl int64
 		err = row.Scan(&g.Key, &g.OwnerID, &g.SessionID, &g.FencingToken, &ttl, &g.AcquiredAt, &g.ExpiresAt)
 		g.TTL = fromMillis(ttl)
@@ -41,15 +41,4 @@ func (s *Store) Reap(ctx context.Context) (r lock.Reaped, err error) {
 	}
 	r.More = len(r.Sessions) == reapLimit || len(r.Grants) == reapLimit
 	return r, nil
-}
-
-func collect[T any](ctx context.Context, s *Store, statement string, scan pgx.RowToFunc[T]) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, statement, reapLimit)
-	if err != nil {
-		return nil, outcome(err)
-	}
-	all, err := pgx.CollectRows(rows, scan)
-	return all, outcome(err)
 }
