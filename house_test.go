@@ -33,6 +33,7 @@ var arrows = map[string][]string{
 	"checker/wiretap":        {"checker/contract", "checker/history"},
 	"checker/witness":        {"checker/contract", "checker/history"},
 	"checker/invariant":      {"checker/contract", "checker/history", "checker/verdict"},
+	"checker/linear":         {"checker/contract", "checker/history", "checker/verdict"},
 	"nemesis/plan":           {"checker/contract"},
 	"nemesis":                {"nemesis", "checker/contract", "checker/history"},
 	"workloads":              {"checker/contract", "checker/history"},

@@ -54,6 +54,8 @@ type Violation struct {
 	Key     string `json:"key,omitempty"`
 	// Events are the 3–6 events that prove it, in order of I.
 	Events []history.Event `json:"events"`
+	// Page is a page of its own that shows it in more detail, relative to the run's folder, "" for none.
+	Page string `json:"page,omitempty"`
 }
 
 // MaxViolations is how many violations an Invariant keeps; Found counts all of them.

@@ -1,0 +1,226 @@
+package linear
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+)
+
+// extract reads a history once and sorts what concerns lock keys into a spool, each key's for itself. It keeps the
+// calls that are open and the readings of the lock store's clock.
+type extract struct {
+	spool    *spool
+	frame    frame
+	open     map[int64]*opened
+	covered  int64
+	unsettle int64 // answers that do not say what they must
+}
+
+// opened is a call that waits for its answer.
+type opened struct {
+	call *call
+	key  string
+}
+
+func newExtract(s *spool) *extract {
+	return &extract{spool: s, frame: frame{Epochs: []int64{0}}, open: map[int64]*opened{}}
+}
+
+// observe takes the next event, in order of I.
+func (x *extract) observe(e *history.Event) error {
+	x.frame.End = e.T
+	switch {
+	case e.W == history.Wiretap && e.Stage == history.Forwarded && followed(e.Op):
+		x.open[e.Call] = &opened{key: e.Key, call: &call{
+			Op: e.Op, Proc: e.Proc, Owner: e.Owner, Session: e.Session, Token: e.Token, Sent: Mark{e.I, e.T},
+		}}
+	case e.W == history.Wiretap && e.Stage == history.Answered:
+		if o := x.open[e.Call]; o != nil {
+			delete(x.open, e.Call)
+			return x.answered(o, e)
+		}
+	case e.W == history.LockDB && e.Op == history.OpWatermark:
+		x.covered = max(x.covered, e.Covers)
+	case e.W == history.LockDB && e.Op == history.OpCommit:
+		return x.commit(e)
+	}
+	return nil
+}
+
+// followed lists the operations that say something about a key, and those that show the lock store's clock.
+func followed(op contract.Op) bool {
+	switch op {
+	case contract.OpAcquire, contract.OpRenew, contract.OpRelease, contract.OpRevoke, contract.OpHeartbeat:
+		return true
+	}
+	return false
+}
+
+// body is what answers of the lock server say, as far as it matters here.
+type body struct {
+	AcquiredAt    time.Time `json:"acquiredAt"`
+	ServerTime    time.Time `json:"serverTime"`
+	RevokedToken  int64     `json:"revokedToken"`
+	NewTokenFloor int64     `json:"newTokenFloor"`
+}
+
+func (x *extract) answered(o *opened, e *history.Event) error {
+	c := o.call
+	c.Back, c.Type, c.Status, c.Code = Mark{e.I, e.T}, e.Type, e.Status, e.Code
+	c.Granted, c.Stored = e.Granted, e.Highest
+	var b body
+	if e.Type == contract.OK && c.Op != contract.OpRelease {
+		// What cannot be read is no reading of a clock, and no revocation: the answer says nothing then.
+		if json.Unmarshal([]byte(e.Res), &b) != nil {
+			b = body{}
+		}
+	}
+	switch c.Op {
+	case contract.OpHeartbeat:
+		x.read(b.ServerTime, c)
+		return nil
+	case contract.OpAcquire:
+		x.read(b.AcquiredAt, c)
+	case contract.OpRevoke:
+		c.Revoked, c.Floor = b.RevokedToken, b.NewTokenFloor
+	}
+	if e.Type == contract.OK && (c.Op == contract.OpAcquire && c.Granted == 0 || c.Op == contract.OpRevoke && c.Revoked == 0) {
+		x.unsettle++
+	}
+	return x.spool.put(o.key, entry{Call: c})
+}
+
+// read takes a reading of the lock store's clock: it was looked at while c was with the server.
+func (x *extract) read(at time.Time, c *call) {
+	if !at.IsZero() {
+		x.frame.Readings = append(x.frame.Readings, reading{at.UnixMicro(), c.Sent.T, c.Back.T})
+	}
+}
+
+// commit takes one transaction of the lock store.
+func (x *extract) commit(e *history.Event) error {
+	for len(x.frame.Epochs) <= e.Epoch {
+		x.frame.Epochs = append(x.frame.Epochs, e.T)
+	}
+	ended := map[string]bool{}
+	floors := map[string][2]int64{}
+	for i := range e.Changes {
+		switch ch := &e.Changes[i]; {
+		case ch.Table == "lock_session" && ch.Kind == history.Delete:
+			ended[ch.Old["session_id"]] = true
+		case ch.Table == "lock_revocation" && ch.New != nil:
+			floor := max(number(ch.New["token_floor"]), number(ch.New["new_floor"]))
+			floors[ch.New["lock_key"]] = [2]int64{number(ch.New["prev_token"]), floor}
+		}
+	}
+	for i := range e.Changes {
+		ch := &e.Changes[i]
+		if ch.Table != "lock_entry" {
+			continue
+		}
+		c, key := changeOf(e, ch, x.covered), rowKey(ch)
+		if ch.New == nil {
+			switch r := floors[key]; {
+			case ended[c.Session]:
+				c.Kind = swept
+			case r[0] == c.Token && r[0] > 0:
+				c.Kind, c.Floor = revoked, r[1]
+			}
+		}
+		if err := x.spool.put(key, entry{Change: c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rowKey(ch *history.Change) string {
+	if ch.New != nil {
+		return ch.New["lock_key"]
+	}
+	return ch.Old["lock_key"]
+}
+
+func changeOf(e *history.Event, ch *history.Change, covered int64) *change {
+	row, kind := ch.New, granted
+	switch {
+	case ch.New == nil:
+		row, kind = ch.Old, released
+	case ch.Kind == history.Update && sameGrant(ch):
+		kind = extended
+	}
+	return &change{
+		Mark: Mark{e.I, e.T}, Since: covered, Epoch: e.Epoch, Kind: kind, Proc: e.Proc,
+		Token: number(row["fencing_token"]), Owner: row["owner_id"], Session: row["session_id"], TTL: number(row["ttl_ms"]),
+		Acquired: moment(row["acquired_at"]), Expires: moment(row["expires_at"]), Committed: e.Committed,
+	}
+}
+
+// sameGrant tells a renewal from a grant: whatever else an update changes, it grants anew.
+func sameGrant(ch *history.Change) bool {
+	for _, column := range []string{"owner_id", "session_id", "fencing_token", "acquired_at"} {
+		if ch.Old[column] != ch.New[column] {
+			return false
+		}
+	}
+	return true
+}
+
+// finish ends the history: the calls that are still open were never answered.
+func (x *extract) finish() error {
+	for _, id := range sortedKeys(x.open) {
+		if o := x.open[id]; o.call.Op != contract.OpHeartbeat {
+			if err := x.spool.put(o.key, entry{Call: o.call}); err != nil {
+				return err
+			}
+		}
+	}
+	return x.spool.flush()
+}
+
+// readHistory sorts the history in dir into s.
+func readHistory(dir string, s *spool) (*extract, error) {
+	r, err := history.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	x := newExtract(s)
+	for {
+		var e history.Event
+		if err := r.Next(&e); errors.Is(err, io.EOF) {
+			return x, x.finish()
+		} else if err != nil {
+			return nil, fmt.Errorf("read the history: %w", err)
+		}
+		if err := x.observe(&e); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0 // the row does not say
+	}
+	return n
+}
+
+// pgTime is how PostgreSQL writes a timestamptz in UTC.
+const pgTime = "2006-01-02 15:04:05.999999-07"
+
+// moment reads a column of type timestamptz: microseconds since 1970, 0 where the row does not say.
+func moment(column string) int64 {
+	t, err := time.Parse(pgTime, column)
+	if err != nil {
+		return 0
+	}
+	return t.UnixMicro()
+}

@@ -1,0 +1,155 @@
+// Package linear judges LIN-01: per lock key and epoch, what was answered to acquires, renewals, releases and revokes can
+// have taken place one after the other, each at one moment between its forwarding and its answer, on a lock with a single
+// holder, increasing tokens and leases that run out. Porcupine searches the order; docs/invariants.md says what it is
+// given and why that is enough.
+//
+// Other than the folds of checker/invariant it needs the whole history and a search, whose cost nobody can tell before.
+// So it runs after the collection, key by key, each in a process of its own that has its time and its memory and may
+// fail without taking anything else with it.
+package linear
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// ID is the invariant's.
+const ID = "LIN-01"
+
+// Folder is where porcupine's pages are, in a run's folder.
+const Folder = "linear"
+
+const guarantee = "Per lock key, what was answered to acquires, renewals, releases and revokes can have taken place one after the other: one holder at a time, tokens that increase, leases that run out."
+
+// Applies tells whether runs with these settings are judged by LIN-01: those whose workload is the lock itself. Clients of
+// another workload use it as INV-04 and INV-06 judge it.
+func Applies(s verdict.Settings) bool { return s.Workload == "lock" }
+
+// Options say how a history is judged.
+type Options struct {
+	Budget Budget // per key; zero is DefaultBudget
+	// Pages is the run's folder, where porcupine's page of every key that fails is written; "" writes none. The verdict
+	// is the same.
+	Pages string
+}
+
+// RestsOn lists the witnesses without which LIN-01 cannot be judged.
+func RestsOn() []history.Witness { return []history.Witness{history.LockDB, history.Wiretap} }
+
+// Judge judges the history in the folder dir. gaps says which witnesses are known not to be whole and why; where the
+// invariant rests on one of them nothing is searched. The program must call RunIfAsked first of all. An error is the
+// checker's own failure to read or write files; a key whose checker fails is not decided, which is no error.
+func Judge(ctx context.Context, dir string, s verdict.Settings, gaps map[string]string, o Options) (verdict.Invariant, error) {
+	inv := verdict.Invariant{ID: ID, Guarantee: guarantee}
+	missing := map[history.Witness]string{}
+	for _, w := range RestsOn() {
+		if why, gap := gaps[string(w)]; gap {
+			missing[w] = why
+		}
+	}
+	if len(missing) > 0 {
+		return verdict.Decide(inv, missing, s), nil
+	}
+	if o.Budget == (Budget{}) {
+		o.Budget = DefaultBudget
+	}
+	j := judgement{inv: inv, options: o}
+	if err := j.run(ctx, dir); err != nil {
+		return inv, fmt.Errorf("judge %s: %w", ID, err)
+	}
+	return verdict.Decide(j.inv, missing, s), nil
+}
+
+// judgement is one history being judged.
+type judgement struct {
+	inv     verdict.Invariant
+	options Options
+	total   finding
+	open    []string // keys that were not decided, and why
+	twice   int64
+	proof   [][]int64 // by kept violation: the I of its events
+}
+
+func (j *judgement) run(ctx context.Context, dir string) (err error) {
+	s, err := newSpool()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if gone := s.remove(); err == nil {
+			err = gone
+		}
+	}()
+	x, err := readHistory(dir, s)
+	if err != nil {
+		return err
+	}
+	frame := s.file("frame")
+	if err := writeFrame(frame, &x.frame); err != nil {
+		return err
+	}
+	keys := slices.Sorted(slices.Values(s.order))
+	for _, key := range keys {
+		t := task{Key: key, File: s.keys[key].path, Frame: frame, Budget: j.options.Budget}
+		if j.options.Pages != "" && len(j.inv.Violations) < verdict.MaxViolations {
+			t.Page = filepath.Join(j.options.Pages, page(len(j.inv.Violations)+1))
+		}
+		f, err := j.options.ask(ctx, &t)
+		if err != nil {
+			return err
+		}
+		j.take(key, f)
+	}
+	j.inv.Unresolved = j.total.Counts.Unresolved + x.unsettle
+	j.conclude(int64(len(keys)))
+	return j.witnesses(dir)
+}
+
+// page is where porcupine's page of the nth violation is, from 1, within a run's folder. Keys are data, and no names.
+func page(n int) string { return filepath.Join(Folder, strconv.Itoa(n)+".html") }
+
+// take adds what was found out about one key.
+func (j *judgement) take(key string, f finding) {
+	if f.Twice {
+		j.twice++
+		j.total.Counts.Unresolved += f.Counts.Operations
+		return
+	}
+	j.total.Counts.add(f.Counts)
+	j.total.Searched += f.Searched
+	j.total.Segments += f.Segments
+	switch {
+	case f.Open != "":
+		j.open = append(j.open, fmt.Sprintf("key %s: %s", key, f.Open))
+	case f.Sentence != "":
+		j.inv.Found++
+		if n := len(j.inv.Violations); n < verdict.MaxViolations {
+			v := verdict.Violation{Sentence: f.Sentence, Key: key}
+			if f.Page || j.options.Pages == "" { // whoever judges the files again names the page that the run has
+				v.Page = filepath.ToSlash(page(n + 1))
+			}
+			j.inv.Violations = append(j.inv.Violations, v)
+			j.proof = append(j.proof, f.Refs)
+		}
+	}
+}
+
+// conclude writes the counts down, and what is left open.
+func (j *judgement) conclude(keys int64) {
+	c := j.total.Counts
+	j.inv.Checked = c.Operations
+	j.inv.Danger = map[string]int64{
+		"keys": keys, "operations": c.Operations, "searched": j.total.Searched, "contended": c.Contended,
+		"ambiguous": c.Ambiguous, "unheard": c.Unheard, "expiries": c.Expiries, "takeovers": c.Takeovers,
+		"revokes": c.Revokes, "sessions_ended": c.Sweeps, "clock_put_back": j.twice,
+	}
+	if n := len(j.open); n > 0 {
+		j.inv.Doubt = fmt.Sprintf("%d of %d keys could not be decided: %s", n, keys, j.open[0])
+	}
+}

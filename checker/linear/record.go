@@ -1,0 +1,137 @@
+package linear
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"fenceproof/checker/contract"
+)
+
+// Mark is an event: its place in the history and when it was recorded.
+type Mark struct{ I, T int64 }
+
+// call is one request about a key, from its forwarding to its answer.
+type call struct {
+	Op             contract.Op
+	Proc           contract.Process
+	Owner, Session string
+	Token          int64 // that it presented
+	Sent, Back     Mark  // Back is zero where no answer came before the history ended
+	Type           contract.Type
+	Status         int
+	Code           contract.Code
+	Granted        int64 // acquire: the granted token
+	Revoked, Floor int64 // revoke: what the answer says
+	Stored         int64 // revoke: the token that the key was held under, where that was in the way
+}
+
+// unknown tells whether nobody can say from the answer alone what became of the request.
+func (c *call) unknown() bool { return c.Back.I == 0 || c.Type == contract.Info }
+
+// change is what one commit of the lock store did to a key.
+type change struct {
+	Mark
+	Since     int64 // everything committed before this T had been recorded before
+	Epoch     int
+	Kind      changeKind
+	Token     int64
+	Owner     string
+	Session   string
+	TTL       int64 // milliseconds, 0 where the row does not say
+	Acquired  int64 // by the database's own clock, microseconds since 1970; 0 where it has none
+	Expires   int64
+	Committed int64
+	Floor     int64 // ended by a revoke: the floor of later tokens
+	Proc      contract.Process
+}
+
+type changeKind uint8
+
+const (
+	granted changeKind = iota
+	extended
+	released // ended, and the commit does not say why
+	swept    // ended together with its session
+	revoked  // ended by a revoke
+)
+
+// reading is one look at the lock store's clock: it showed At (microseconds since 1970) at some moment from From to To of
+// the harness's clock.
+type reading struct{ At, From, To int64 }
+
+// frame is what all keys of a history share.
+type frame struct {
+	Epochs   []int64   // when each epoch began, by T; the first is 0
+	Readings []reading // in the order in which they ended
+	End      int64     // T of the last event
+}
+
+// entry is one record of a key: a call or a change.
+type entry struct {
+	Call   *call
+	Change *change
+}
+
+// task is what a key's checker is told.
+type task struct {
+	Key    string
+	File   string // the key's entries
+	Frame  string // the history's frame
+	Page   string // where porcupine's page goes if the key fails; "" for nowhere
+	Budget Budget
+}
+
+// keyLog is all that a history holds about one key, in the order of the history.
+type keyLog struct {
+	Calls   []*call
+	Changes []*change
+}
+
+func readKey(path string) (*keyLog, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the operations of a key: %w", err)
+	}
+	defer f.Close()
+	k := &keyLog{}
+	for d := gob.NewDecoder(f); ; {
+		var e entry
+		if err := d.Decode(&e); errors.Is(err, io.EOF) {
+			return k, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the operations of a key: %w", err)
+		}
+		if e.Call != nil {
+			k.Calls = append(k.Calls, e.Call)
+		} else if e.Change != nil {
+			k.Changes = append(k.Changes, e.Change)
+		}
+	}
+}
+
+func readFrame(path string) (*frame, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read what the keys share: %w", err)
+	}
+	defer f.Close()
+	var r frame
+	if err := gob.NewDecoder(f).Decode(&r); err != nil {
+		return nil, fmt.Errorf("read what the keys share: %w", err)
+	}
+	return &r, nil
+}
+
+func writeFrame(path string, r *frame) error {
+	f, err := os.Create(path)
+	if err == nil {
+		err = errors.Join(gob.NewEncoder(f).Encode(r), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("write down what the keys share: %w", err)
+	}
+	return nil
+}

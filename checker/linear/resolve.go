@@ -1,0 +1,411 @@
+package linear
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"fenceproof/checker/contract"
+)
+
+// settling is how much later than it was recorded a change of the lock store may have become visible. A database writes a
+// commit to its log, where the witness sees it, a moment before it shows it to others, and that moment is as long as the
+// machine pleases.
+const settling = int64(time.Second)
+
+// Counts says what the operations of a key were made of.
+type Counts struct {
+	Operations int64 // that were judged
+	Settled    int64 // of them: certain without a search, whatever the order of the others
+	Contended  int64 // acquires that were refused because of another's grant
+	Ambiguous  int64 // calls whose answer says nothing; the lock store's log says what became of them
+	Unheard    int64 // of them: those that took place
+	Expiries   int64 // grants that ended with their lease
+	Takeovers  int64 // grants over what an expired one had left behind
+	Revokes    int64
+	Sweeps     int64 // grants that ended with their session
+	Unresolved int64 // calls that were left out: the evidence does not say in which epoch, or what they were answered
+}
+
+// grantLog is what the lock store's log says about one grant.
+type grantLog struct {
+	change            // that began it
+	late    bool      // a renewal of it was committed after its old expiry
+	next    *grantLog // that took its row
+	end     *change   // that removed its row
+	expires int64     // the last expiry, by the database's own clock; 0 where it has none
+}
+
+// resolver makes the operations of one key in one epoch.
+type resolver struct {
+	frame  *frame
+	clock  *clock
+	epoch  int
+	from   int64 // the epoch by T
+	to     int64
+	calls  []*call
+	grants []*grantLog
+	byTok  map[int64]*grantLog
+	about  map[int64][]*call // by token: the acquires that were granted it, its renewals and releases
+	opened []*call           // revokes of which nobody knows how they ended
+	silent []*grantLog       // grants that no answer told of
+	heard  map[int64]bool    // tokens that an acquire was answered
+	gone   map[int64]bool    // tokens whose release or revoke was answered as done
+	counts Counts
+	ops    []Op
+}
+
+// resolve turns the key's records into operations, by epoch. Where the lock store's clock was put back over a grant,
+// nobody can say when it expired; twice is true then, and the key cannot be judged.
+func resolve(k *keyLog, f *frame, c *clock) (epochs [][]Op, counts Counts, twice bool) {
+	for n := range f.Epochs {
+		r := &resolver{frame: f, clock: c, epoch: n, from: f.Epochs[n], to: forever,
+			byTok: map[int64]*grantLog{}, about: map[int64][]*call{}, heard: map[int64]bool{}, gone: map[int64]bool{}}
+		if n+1 < len(f.Epochs) {
+			r.to = f.Epochs[n+1] - 1
+		}
+		r.take(k)
+		for _, g := range r.grants {
+			if g.expires > 0 && c.twice(g.Acquired, g.expires) {
+				twice = true
+			}
+		}
+		r.answers()
+		r.log()
+		slices.SortStableFunc(r.ops, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
+		epochs = append(epochs, r.ops)
+		counts.add(r.counts)
+	}
+	counts.Unresolved += straddling(k, f)
+	return epochs, counts, twice
+}
+
+func (c *Counts) add(o Counts) {
+	c.Operations += o.Operations
+	c.Settled += o.Settled
+	c.Contended += o.Contended
+	c.Ambiguous += o.Ambiguous
+	c.Unheard += o.Unheard
+	c.Expiries += o.Expiries
+	c.Takeovers += o.Takeovers
+	c.Revokes += o.Revokes
+	c.Sweeps += o.Sweeps
+	c.Unresolved += o.Unresolved
+}
+
+// inside tells whether c was sent and answered in the epoch. A call that nobody answered belongs to that of its sending.
+func (r *resolver) inside(c *call) bool {
+	return c.Sent.T >= r.from && c.Sent.T <= r.to && (c.Back.I == 0 || c.Back.T <= r.to)
+}
+
+// straddling counts the calls that were sent in one epoch and answered in another: nobody knows which of them served it.
+func straddling(k *keyLog, f *frame) (n int64) {
+	at := func(t int64) int { return sort.Search(len(f.Epochs), func(i int) bool { return f.Epochs[i] > t }) }
+	for _, c := range k.Calls {
+		if c.Back.I != 0 && at(c.Sent.T) != at(c.Back.T) {
+			n++
+		}
+	}
+	return n
+}
+
+// take picks what belongs to the epoch: the calls, and the log as the life of each grant.
+func (r *resolver) take(k *keyLog) {
+	for _, c := range k.Calls {
+		if r.inside(c) {
+			r.calls = append(r.calls, c)
+		}
+	}
+	var row *grantLog
+	for _, c := range k.Changes {
+		if c.Epoch != r.epoch {
+			continue
+		}
+		switch c.Kind {
+		case granted:
+			g := &grantLog{change: *c, expires: c.Expires}
+			if row != nil {
+				row.next = g
+			}
+			r.grants, row = append(r.grants, g), g
+			r.byTok[c.Token] = g
+		case extended:
+			if row != nil && row.Token == c.Token {
+				row.late = row.late || c.Committed > 0 && row.expires > 0 && c.Committed >= row.expires
+				row.expires = c.Expires
+			}
+		default:
+			if row != nil && row.Token == c.Token {
+				row.end, row.expires = c, cmp.Or(c.Expires, row.expires)
+			}
+			row = nil
+		}
+	}
+	for _, c := range r.calls {
+		r.index(c)
+	}
+	for _, g := range r.grants {
+		if !r.heard[g.Token] {
+			r.silent = append(r.silent, g)
+		}
+	}
+}
+
+func (r *resolver) index(c *call) {
+	done := c.Type == contract.OK && c.Back.I != 0
+	switch c.Op {
+	case contract.OpAcquire:
+		if done {
+			r.heard[c.Granted] = true
+			r.about[c.Granted] = append(r.about[c.Granted], c)
+		}
+	case contract.OpRenew, contract.OpRelease:
+		r.about[c.Token] = append(r.about[c.Token], c)
+		r.gone[c.Token] = r.gone[c.Token] || done && c.Op == contract.OpRelease
+	case contract.OpRevoke:
+		if done {
+			r.gone[c.Revoked] = true
+		} else if c.unknown() {
+			r.opened = append(r.opened, c)
+		}
+	}
+}
+
+func (r *resolver) add(o Op) {
+	r.counts.Operations++
+	r.ops = append(r.ops, o)
+}
+
+// answers makes operations of the calls whose answer is definite. Each took place between its forwarding and its answer,
+// and where the log has its effect, not before what was recorded when that was not yet there.
+func (r *resolver) answers() {
+	for _, c := range r.calls {
+		if c.unknown() {
+			r.counts.Ambiguous++
+			continue
+		}
+		o := Op{Lo: c.Sent.T, Hi: c.Back.T, Who: c.Proc, Owner: c.Owner, Refs: []int64{c.Sent.I, c.Back.I}}
+		switch c.Op {
+		case contract.OpAcquire:
+			r.acquire(c, o)
+		case contract.OpRenew:
+			r.renew(c, o)
+		case contract.OpRelease:
+			r.release(c, o)
+		case contract.OpRevoke:
+			r.revoke(c, o)
+		}
+	}
+}
+
+func (r *resolver) acquire(c *call, o Op) {
+	o.In = Input{Verb: Acquire, Session: c.Session, After: Unordered}
+	switch {
+	case c.Type == contract.OK && c.Granted > 0:
+		o.Out.Token = c.Granted
+		if g := r.byTok[c.Granted]; g != nil {
+			o = within(o, &g.change)
+		}
+	case c.Code == contract.LockContended && !r.tookBack(c):
+		o.Out.Result = Contended
+		r.counts.Contended++
+	default:
+		return // refused for another reason, which says nothing about the key
+	}
+	r.add(o)
+}
+
+// tookBack tells whether the server had granted the key to c's session and taken it back before it answered: what it
+// granted had died while the request waited. Such a request is contended by its own grant, which the log has.
+func (r *resolver) tookBack(c *call) bool {
+	return slices.ContainsFunc(r.silent, func(g *grantLog) bool {
+		return g.Session == c.Session && g.Since <= c.Back.T && g.T+settling >= c.Sent.T
+	})
+}
+
+// within narrows o by the commit that was its effect. It leaves o alone where the two do not meet: that is the business of
+// the invariants that compare them.
+func within(o Op, c *change) Op {
+	if lo, hi := max(o.Lo, c.Since), min(o.Hi, c.T+settling); lo <= hi {
+		o.Lo, o.Hi = lo, hi
+	}
+	return o
+}
+
+func (r *resolver) renew(c *call, o Op) {
+	o.In = Input{Verb: Renew, Token: c.Token}
+	switch c.Code {
+	case contract.LockLost, contract.SessionExpired, contract.SessionUnknown:
+		o.Out.Result = Lost
+		if g := r.byTok[c.Token]; g != nil && g.late {
+			r.counts.Unresolved++
+			return
+		}
+	default:
+		if c.Type != contract.OK {
+			return
+		}
+	}
+	r.add(o)
+}
+
+func (r *resolver) release(c *call, o Op) {
+	o.In = Input{Verb: Release, Token: c.Token}
+	switch {
+	case c.Type == contract.OK:
+		if g := r.byTok[c.Token]; g != nil && g.end != nil && g.end.Kind == released {
+			o = within(o, g.end)
+		}
+	case c.Code == contract.LockLost:
+		o.Out.Result = Lost
+	default:
+		return
+	}
+	r.add(o)
+}
+
+func (r *resolver) revoke(c *call, o Op) {
+	o.In = Input{Verb: Revoke}
+	switch {
+	case c.Type == contract.OK && c.Revoked > 0:
+		o.Out = Output{Result: Done, Token: c.Revoked, Floor: c.Floor}
+		if g := r.byTok[c.Revoked]; g != nil && g.end != nil && g.end.Kind == revoked {
+			o = within(o, g.end)
+		}
+		r.counts.Revokes++
+	case c.Code == contract.NotFound:
+		o.Out.Result = NotHeld
+	case c.Code == contract.FencedOut && c.Stored > 0:
+		o.Out = Output{Result: Other, Token: c.Stored}
+	default:
+		return
+	}
+	r.add(o)
+}
+
+// log makes operations of what the log shows and no answer told: grants and ends that nobody heard of, sessions that
+// ended, and leases that ran out.
+func (r *resolver) log() {
+	for _, g := range r.grants {
+		if g.next != nil && g.next.Session != g.Session {
+			r.counts.Takeovers++
+		}
+		if !r.heard[g.Token] {
+			r.unheard(g)
+		}
+		r.ended(g)
+	}
+}
+
+// shown is an operation that the log alone shows: it took place after everything that had been recorded before, and it
+// was there, settling aside, when it was recorded.
+func (r *resolver) shown(c *change, in Input, sent int64) Op {
+	hi := c.T + settling
+	return Op{In: in, Lo: min(max(c.Since, sent, r.from), hi), Hi: hi, Who: c.Proc, Owner: c.Owner, Refs: []int64{c.I}}
+}
+
+// unheard: a grant without an answer took place between the first request that can have asked for it and its commit.
+func (r *resolver) unheard(g *grantLog) {
+	sent := int64(math.MaxInt64)
+	for _, c := range r.calls {
+		if c.Op == contract.OpAcquire && c.Session == g.Session && c.Sent.T <= g.T && !(c.Type == contract.OK && c.Back.I != 0) {
+			sent = min(sent, c.Sent.T)
+		}
+	}
+	if sent == math.MaxInt64 {
+		sent = 0
+	} else {
+		r.counts.Unheard++
+	}
+	o := r.shown(&g.change, Input{Verb: Acquire, Session: g.Session, After: Unordered}, sent)
+	o.Out.Token = g.Token
+	r.add(o)
+}
+
+// ended makes operations of the end of a grant, and of the end of its lease.
+func (r *resolver) ended(g *grantLog) {
+	byClock := g.expires > 0
+	if byClock {
+		r.lapse(g)
+	}
+	c := g.end
+	if c == nil {
+		return
+	}
+	lapsed := byClock && c.Committed > 0 && g.expires <= c.Committed
+	switch {
+	case c.Kind == swept:
+		r.counts.Sweeps++
+		r.add(r.shown(c, Input{Verb: Sweep, Token: g.Token}, 0))
+	case r.gone[g.Token]: // its release or revoke was answered
+	case c.Kind == revoked:
+		r.counts.Unheard++
+		o := r.shown(c, Input{Verb: Drop, Token: g.Token}, r.asked(g, contract.OpRevoke))
+		o.Out.Floor = c.Floor
+		r.add(o)
+	case lapsed:
+		r.add(r.shown(c, Input{Verb: Reap, Token: g.Token}, 0))
+	case r.asked(g, contract.OpRelease) > 0:
+		r.counts.Unheard++
+		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, r.asked(g, contract.OpRelease)))
+	case !byClock && c.T >= r.alive(g)+g.TTL*int64(time.Millisecond):
+		// The store's clock is nobody's but its own; but a lease lives for its TTL from when it was last asked for.
+		r.counts.Expiries++
+		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, r.alive(g)+g.TTL*int64(time.Millisecond)))
+	case !r.heard[g.Token], byClock && c.Committed == 0:
+		// Nobody was told of the grant: the server may take it back. Or nobody can say whether it had expired.
+		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, 0))
+	}
+}
+
+// asked is when the end of g was first asked for by a call of which nobody knows how it ended, 0 for never.
+func (r *resolver) asked(g *grantLog, op contract.Op) int64 {
+	calls := r.about[g.Token]
+	if op == contract.OpRevoke {
+		calls = r.opened
+	}
+	for _, c := range calls {
+		if c.Op == op && c.unknown() && c.Sent.T <= g.end.T {
+			return c.Sent.T
+		}
+	}
+	return 0
+}
+
+// alive is when g was last asked for with success: its lease ends a TTL after that at the earliest.
+func (r *resolver) alive(g *grantLog) int64 {
+	at := max(g.Since, r.from)
+	for _, c := range r.about[g.Token] {
+		if c.Type == contract.OK && c.Back.I != 0 && c.Sent.T <= g.end.T && c.Op != contract.OpRelease {
+			at = max(at, c.Sent.T)
+		}
+	}
+	return at
+}
+
+// lapse: the lease of g runs out when the database's clock comes to its last expiry. What happens to a grant that has
+// ended before then is nothing.
+func (r *resolver) lapse(g *grantLog) {
+	lo, hi := r.clock.reaches(g.expires)
+	lo = max(lo, g.Since, r.from)
+	if c := g.end; c != nil {
+		switch {
+		case c.T+settling < lo:
+			return
+		case c.Committed >= g.expires:
+			hi = min(hi, c.T)
+		}
+		if c.Committed >= g.expires && c.Kind == released && !r.gone[g.Token] {
+			r.counts.Expiries++
+		}
+	} else if g.next != nil && g.next.Acquired >= g.expires {
+		hi = min(hi, g.next.T)
+		r.counts.Expiries++
+	}
+	if lo > r.to || lo > r.frame.End {
+		return // not before the epoch, or the history, ended
+	}
+	r.add(Op{In: Input{Verb: Expire, Token: g.Token}, Lo: lo, Hi: max(lo, hi), Who: g.Proc, Owner: g.Owner, Refs: []int64{g.I}})
+}

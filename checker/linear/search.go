@@ -1,0 +1,116 @@
+package linear
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Budget is what the search for one key may use.
+type Budget struct {
+	Time   time.Duration // of the search, and of the reading before it
+	Memory int64         // bytes
+}
+
+// DefaultBudget is far beyond what a key of a run needs.
+var DefaultBudget = Budget{Time: 20 * time.Second, Memory: 512 << 20}
+
+// finding is the conclusion about one key.
+type finding struct {
+	Counts   Counts
+	Searched int64  // operations that porcupine had to place
+	Segments int64  // searches
+	Open     string // why nobody can know; "" when the key was decided
+	Twice    bool   // the lock store's clock was put back over a grant: the key is left out
+	Sentence string // what could not have happened; "" when everything could
+	Refs     []int64
+	Page     bool // porcupine's page was written
+}
+
+// check judges one key: whether the operations of each epoch can have taken place one after the other, each within its
+// interval, in an order that the specification allows.
+func check(t *task, k *keyLog, f *frame, deadline time.Time) finding {
+	epochs, counts, twice := resolve(k, f, newClock(f.Readings))
+	out := finding{Counts: counts, Twice: twice}
+	if twice {
+		return out
+	}
+	for _, ops := range epochs {
+		out.epoch(t, ops, deadline)
+		if out.Open != "" || out.Sentence != "" {
+			break
+		}
+	}
+	return out
+}
+
+// epoch searches the operations of one epoch, segment by segment. Each begins as the one before it ended: at a moment
+// when nothing is under way, every linearization has left the key in the same state, because the grants came in the order
+// of their tokens and each of the other operations belongs to one grant.
+func (f *finding) epoch(t *task, ops []Op, deadline time.Time) {
+	state := State{}
+	narrow(ops, state)
+	left, settled := settle(ops, state)
+	f.Counts.Settled += settled
+	slices.SortStableFunc(left, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
+	done := 0
+	for _, seg := range segment(left) {
+		f.Searched += int64(len(seg))
+		f.Segments++
+		next, result := place(state, seg, deadline)
+		switch result {
+		case porcupine.Ok:
+			state = next
+			done += len(seg)
+		case porcupine.Unknown:
+			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
+			return
+		default:
+			f.explain(t, slices.Clone(left[:done]), state, seg, deadline)
+			return
+		}
+	}
+}
+
+// place searches an order for the operations of a segment, from state on.
+func place(state State, seg []Op, deadline time.Time) (State, porcupine.CheckResult) {
+	if len(seg) == 1 {
+		if ok, next := Step(state, seg[0].In, seg[0].Out); ok {
+			return next, porcupine.Ok
+		}
+		return state, porcupine.Illegal
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return state, porcupine.Unknown
+	}
+	m := model(state)
+	result, info := porcupine.CheckOperationsVerbose(m, operations(seg), left)
+	if result == porcupine.Ok {
+		for _, i := range info.PartialLinearizations()[0][0] {
+			_, state = Step(state, seg[i].In, seg[i].Out)
+		}
+	}
+	return state, result
+}
+
+// operations are seg as porcupine takes them. Clients are numbered as they come up, for its page.
+func operations(seg []Op) []porcupine.Operation {
+	clients := map[string]int{}
+	out := make([]porcupine.Operation, len(seg))
+	for i := range seg {
+		o := &seg[i]
+		who := fmt.Sprint(o.Who)
+		if o.In.Verb == Acquire {
+			who += ", session " + o.In.Session
+		}
+		if _, ok := clients[string(o.Who)]; !ok {
+			clients[string(o.Who)] = len(clients)
+		}
+		out[i] = porcupine.Operation{ClientId: clients[string(o.Who)], Input: o.In, Output: o.Out, Call: o.Lo, Return: o.Hi, Metadata: who}
+	}
+	return out
+}
