@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -74,14 +75,34 @@ func (c *Cluster) Start(ctx context.Context) error {
 	return g.Wait()
 }
 
+// Close ends the members in order, paused ones after they were resumed, and closes the ways between them. Their data stays.
+func (c *Cluster) Close(ctx context.Context) error {
+	errs := make([]error, len(c.members))
+	var wg sync.WaitGroup
+	for i, m := range c.members {
+		wg.Go(func() { // at the same time: a leader that goes waits for another one
+			if m.Running() {
+				errs[i] = m.Resume(ctx)
+			}
+			errs[i] = errors.Join(errs[i], m.Stop(ctx), m.releasePorts())
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, c.disconnect())...)
+}
+
 // Remove kills what runs, deletes all data and closes the ways between the members, but not their links. It goes on after a failure and reports all of them.
 func (c *Cluster) Remove(ctx context.Context) error {
 	var errs []error
 	for _, m := range c.members {
 		errs = append(errs, m.Crash(ctx), m.remove(ctx))
 	}
-	if c.network != nil {
-		errs = append(errs, c.network.close())
+	return errors.Join(append(errs, c.disconnect())...)
+}
+
+func (c *Cluster) disconnect() error {
+	if c.network == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return c.network.close()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"fenceproof/deploy/local/warden"
@@ -79,18 +80,23 @@ func (s *Stack) boot(ctx context.Context) error {
 	return together(ctx, workers...)
 }
 
-// openDatabases starts the servers that the configuration needs.
+// openDatabases starts what the configuration needs to keep data: the lock backend, and paydb.
 func (s *Stack) openDatabases(ctx context.Context) error {
-	lockdb := func(ctx context.Context) error { return s.openDatabase(ctx, LockDB, LockServer, s.lockServerEnv) }
-	if s.config.LocksOnly {
-		s.progress("starting a PostgreSQL %s server, lockdb", s.config.Postgres.Version())
-		return lockdb(ctx)
+	steps, names := []func(context.Context) error{s.openEtcd}, []string{}
+	if s.config.Backend == BackendEtcd {
+		names = append(names, fmt.Sprintf("etcd %s (%s)", s.config.Etcd.Version(), strings.Join(s.config.backendNames(), ", ")))
+	} else {
+		steps[0] = func(ctx context.Context) error { return s.openDatabase(ctx, LockDB, LockServer, s.lockServerEnv) }
+		names = append(names, fmt.Sprintf("PostgreSQL %s (lockdb)", s.config.Postgres.Version()))
 	}
-	s.progress("starting two PostgreSQL %s servers, lockdb and paydb", s.config.Postgres.Version())
-	return together(ctx, lockdb,
-		func(ctx context.Context) error {
+	if !s.config.LocksOnly {
+		steps = append(steps, func(ctx context.Context) error {
 			return s.openDatabase(ctx, PayDB, PaymentResource, s.paymentResourceEnv)
 		})
+		names = append(names, fmt.Sprintf("PostgreSQL %s (paydb)", s.config.Postgres.Version()))
+	}
+	s.progress("starting %s", strings.Join(names, " and "))
+	return together(ctx, steps...)
 }
 
 func (s *Stack) openLockServer(ctx context.Context) error {

@@ -67,7 +67,7 @@ func (s *Stack) Close(ctx context.Context) error {
 		return nil
 	}
 	var errs *multierror.Error
-	errs = multierror.Append(errs, s.StopServices(ctx))
+	errs = multierror.Append(errs, s.StopServices(ctx), s.closeEtcd(ctx))
 	for _, l := range s.Links() {
 		errs = multierror.Append(errs, l.close(ctx))
 	}

@@ -12,12 +12,16 @@ import (
 	"strings"
 	"testing"
 
+	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/postgres"
 	"fenceproof/deploy/process"
 )
 
 // harnessVariable makes the test's own binary act as a harness whose stack runs in the folder that it names.
 const harnessVariable = "LOCAL_TEST_HARNESS"
+
+// etcdVariable has that stack keep its locks in an etcd of three members.
+const etcdVariable = "LOCAL_TEST_ETCD"
 
 // actAsHarness boots a stack and pauses some of it. It returns what the test waits to read.
 func actAsHarness(dir string) string {
@@ -26,11 +30,20 @@ func actAsHarness(dir string) string {
 	if err != nil {
 		return err.Error()
 	}
-	s, err := Boot(ctx, Config{RunDir: dir, BinDir: os.Getenv("LOCAL_TEST_BIN"), Postgres: in, Executors: 2})
+	c := Config{RunDir: dir, BinDir: os.Getenv("LOCAL_TEST_BIN"), Postgres: in, Executors: 2}
+	paused := []string{Executor(1), LockDB, RailProxy}
+	if os.Getenv(etcdVariable) != "" {
+		if c.Etcd, err = etcd.Prepare(ctx, nil); err != nil {
+			return err.Error()
+		}
+		c.Backend, c.EtcdMembers = BackendEtcd, 3
+		paused = []string{"etcd-2", LockServer}
+	}
+	s, err := Boot(ctx, c)
 	if err != nil {
 		return err.Error()
 	}
-	for _, name := range []string{Executor(1), LockDB, RailProxy} {
+	for _, name := range paused {
 		p, err := s.Process(name)
 		if err == nil {
 			err = p.Pause(ctx)
@@ -39,11 +52,14 @@ func actAsHarness(dir string) string {
 			return err.Error()
 		}
 	}
+	if s.etcd != nil {
+		return fmt.Sprintln("ready", s.members[0].DataFolder(), s.members[1].DataFolder(), s.databases[PayDB].DataFolder())
+	}
 	return fmt.Sprintln("ready", s.databases[LockDB].DataFolder(), s.databases[PayDB].DataFolder())
 }
 
-// startHarness starts such a harness.
-func startHarness(t *testing.T, dir string) (*exec.Cmd, *bufio.Reader) {
+// startHarness starts such a harness, with more variables for it.
+func startHarness(t *testing.T, dir string, more ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	bin, err := build()
 	if err != nil {
@@ -51,6 +67,7 @@ func startHarness(t *testing.T, dir string) (*exec.Cmd, *bufio.Reader) {
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), harnessVariable+"="+dir, "LOCAL_TEST_BIN="+bin)
+	cmd.Env = append(cmd.Env, more...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -68,7 +85,7 @@ func awaitStack(t *testing.T, out *bufio.Reader) []string {
 	t.Helper()
 	line, err := out.ReadString('\n')
 	f := strings.Fields(line)
-	if err != nil || len(f) != 3 || f[0] != "ready" {
+	if err != nil || len(f) < 3 || f[0] != "ready" {
 		t.Fatalf("the harness says %q, %v", line, err)
 	}
 	return f[1:]

@@ -66,6 +66,10 @@ func (p *service) listening(prefix string) variables {
 
 func (s *Stack) lockServerEnv(p *service) variables {
 	v := p.listening("LOCK_SERVER")
+	if s.config.Backend == BackendEtcd {
+		v["LOCK_BACKEND"], v["ETCD_ENDPOINTS"] = BackendEtcd, s.etcdEndpoints()
+		return s.variables(p, v)
+	}
 	v[datasource[LockServer]] = s.databaseURL(LockServer, LockDB)
 	return s.variables(p, v)
 }

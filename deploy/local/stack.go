@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local/warden"
 	"fenceproof/deploy/postgres"
 )
@@ -24,6 +25,13 @@ type Config struct {
 	BinDir string
 	// Postgres is what the databases are made from.
 	Postgres *postgres.Installation
+	// Backend is what keeps the locks: BackendPG, which is the default, or BackendEtcd. With etcd there is no lockdb.
+	Backend string
+	// Etcd is what etcd's members are made from, with the etcd backend; EtcdMembers is how many there are: 1, 3 or 5, and 0
+	// stands for 1. Between two members there is a link each way, of the connections that the first one opens: they are
+	// apart when both are cut.
+	Etcd        *etcd.Installation
+	EtcdMembers int
 	// Executors is how many payout-executors run: executor-1 to executor-n.
 	Executors int
 	// LocksOnly boots the lock service and its backend, and nothing that is about payouts.
@@ -71,6 +79,8 @@ type Stack struct {
 	mu        sync.Mutex
 	services  map[string]*service
 	databases map[string]*database
+	etcd      *etcd.Cluster // nil with the pg backend
+	members   []*member     // of etcd
 	links     map[string]*Link
 	keep      bool
 	closed    bool
@@ -79,22 +89,26 @@ type Stack struct {
 // names lists every process that the configuration has, services before databases.
 func (c Config) names() []string {
 	if c.LocksOnly {
-		return []string{LockServer, LockDB}
+		return append([]string{LockServer}, c.backendNames()...)
 	}
 	out := []string{LockServer, PaymentResource, RailProxy, RailStub, Reconciler}
 	for n := range c.Executors {
 		out = append(out, Executor(n+1))
 	}
-	return append(out, LockDB, PayDB)
+	return append(append(out, c.backendNames()...), PayDB)
 }
 
 // check refuses what cannot be meant.
 func (c Config) check() error {
-	if c.RunDir == "" || c.BinDir == "" || c.Postgres == nil || c.Executors < 0 {
+	noPostgres := c.Postgres == nil && !(c.LocksOnly && c.Backend == BackendEtcd)
+	if c.RunDir == "" || c.BinDir == "" || noPostgres || c.Executors < 0 {
 		return fmt.Errorf("boot the stack: RunDir %q, BinDir %q, a PostgreSQL installation and a number of executors (%d) are needed", c.RunDir, c.BinDir, c.Executors)
 	}
 	if c.LocksOnly && c.Executors > 0 {
 		return fmt.Errorf("boot the stack: %d executors have nothing to do where there are locks only", c.Executors)
+	}
+	if err := c.checkBackend(); err != nil {
+		return err
 	}
 	known := append(c.names(), executorGroup)
 	for name := range c.Env {
@@ -120,6 +134,11 @@ func (s *Stack) Process(name string) (Process, error) {
 	}
 	if d, ok := s.databases[name]; ok {
 		return d, nil
+	}
+	for _, m := range s.members {
+		if m.Name() == name {
+			return m, nil
+		}
 	}
 	return nil, fmt.Errorf("there is no process %q; there are %s", name, strings.Join(s.config.names(), ", "))
 }
