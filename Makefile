@@ -1,9 +1,11 @@
-# Everything a run needs is a variable with a default; `make verify NEMESIS=pause SEED=7` sets two of them.
+# Everything a run needs is a variable with a default; `make verify NEMESIS=pause SEED=7` sets two of them. An empty one
+# leaves the default to the program: EXECUTORS means nothing to WORKLOAD=lock, and is refused there.
 NEMESIS   ?= pause
 BACKEND   ?= pg
+ETCD_MEMBERS ?=
 WORKLOAD  ?= payout
 DURATION  ?= 30s
-EXECUTORS ?= 6
+EXECUTORS ?=
 SEED      ?=
 FENCING   ?= on
 FLAGS     ?=
@@ -14,7 +16,7 @@ CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
 
 GO        ?= go
 run_flags  = --nemesis "$(NEMESIS)" --backend "$(BACKEND)" --workload "$(WORKLOAD)" --duration "$(DURATION)" \
-             --executors "$(EXECUTORS)" $(if $(SEED),--seed "$(SEED)") $(FLAGS)
+             $(if $(EXECUTORS),--executors "$(EXECUTORS)") $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
 
 .PHONY: verify negative-control mutants build test lint bench bundle clean help
 
@@ -22,7 +24,7 @@ help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 verify: build ## run the system, break it, judge it; the report is runs/latest/report.html
-	bin/fenceproof verify $(run_flags) --fencing $(FENCING)
+	bin/fenceproof verify $(run_flags) $(if $(filter-out on,$(FENCING)),--fencing $(FENCING))
 
 negative-control: build ## switch the fences off and assert that exactly the right invariants fall
 	@for f in $(CONTROLS); do bin/fenceproof verify $(run_flags) --fencing $$f --control || exit; done

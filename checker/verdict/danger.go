@@ -39,6 +39,23 @@ var danger = []struct {
 	{"pause", "payout", "INV-07", "superseded", anywhere, false, "requests under a token after a later one had been granted"},
 	{"pause", "payout", "INV-08", "takeovers", anywhere, false, "claims of a payout in flight by a higher token"},
 	{"pause", "payout", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
+	{"none", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
+	{"none", "lock", "INV-04", "reentries", anywhere, false, "grants to a session that held the key already"},
+	{"none", "lock", "INV-04", "revocations", anywhere, false, "grants that an operator revoked"},
+	{"none", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
+	{"none", "lock", "INV-06", "stale_releases", anywhere, true, "releases of a grant that was over, answered LOCK_LOST"},
+	{"none", "lock", "INV-06", "died_with_session", anywhere, false, "grants that ended with a session that nobody kept alive"},
+	{"none", "lock", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
+	{"pause", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
+	{"pause", "lock", "INV-04", "reentries", anywhere, false, "grants to a session that held the key already"},
+	{"pause", "lock", "INV-04", "revocations", anywhere, false, "grants that an operator revoked"},
+	{"pause", "lock", "INV-06", "takeovers", anywhere, false, "grants of a key over a lease that had run out"},
+	{"pause", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
+	{"pause", "lock", "INV-06", "stale_releases", anywhere, true, "releases of a grant that was over, answered LOCK_LOST"},
+	{"pause", "lock", "INV-06", "stale_renewals", anywhere, false, "renewals of a grant that was over, answered LOCK_LOST"},
+	{"pause", "lock", "INV-06", "woken_refused", anywhere, true, "clients stopped with a key in their hands that were answered LOCK_LOST when they went on"},
+	{"pause", "lock", "INV-06", "died_with_session", anywhere, false, "grants that ended with a session that nobody kept alive"},
+	{"pause", "lock", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
 }
 
 // The minimum of refusals at a fence point: in a run that drives long enough, by backend (an etcd lease lasts longer, so

@@ -214,3 +214,29 @@ func TestAWrongExpectationSaysWhatWasProbablyMeant(t *testing.T) {
 		}
 	}
 }
+
+func TestALockRunHasToHaveMetEveryWayInWhichAGrantCanBeOver(t *testing.T) {
+	lock := func(nemesis string, drive time.Duration) Settings {
+		return Settings{Workload: "lock", Backend: "pg", Nemesis: nemesis, Drive: drive}
+	}
+	met := map[string]int64{"contended": 10, "stale_releases": 10, "stale_renewals": 1, "died_with_session": 1, "takeovers": 1, "woken_refused": 10}
+	for _, c := range []struct {
+		settings Settings
+		missing  string
+		left     int64
+		want     Status
+	}{
+		{lock("pause", 30*time.Second), "", 0, Pass},
+		{lock("pause", 30*time.Second), "woken_refused", 9, NotExercised},
+		{lock("pause", 8*time.Second), "woken_refused", 1, Pass},
+		{lock("none", 30*time.Second), "woken_refused", 0, Pass},
+		{lock("none", 30*time.Second), "died_with_session", 0, NotExercised},
+		{lock("none", 30*time.Second), "stale_releases", 9, NotExercised},
+	} {
+		danger := maps.Clone(met)
+		danger[c.missing] = c.left
+		if got := Decide(judgedWith("INV-06", danger), nil, c.settings); got.Status != c.want {
+			t.Errorf("%s for %s with %d × %s: %s, want %s", c.settings.Nemesis, c.settings.Drive, c.left, c.missing, got.Status, c.want)
+		}
+	}
+}
