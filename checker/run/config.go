@@ -67,8 +67,6 @@ func (f Fencing) Control() *verdict.Expectation {
 
 // The run profile (page 2.1 of the contract): short leases and a rail quick enough for many pauses in one drive.
 const (
-	lockTTL          = time.Second
-	sessionTTL       = time.Second
 	stepTimeout      = 250 * time.Millisecond
 	railTimeout      = plan.RailTimeout
 	railLatencyMS    = 20
@@ -92,7 +90,8 @@ const (
 
 // services is the environment of each process, as far as it differs from the processes' own defaults.
 func services(c Config) map[contract.Process]map[string]string {
-	lockServer := map[string]string{"LOCK_DEFAULT_TTL": lockTTL.String(), "LOCK_SESSION_TTL": sessionTTL.String()}
+	lease := c.Plan.Lease().String() // of sessions, too
+	lockServer := map[string]string{"LOCK_DEFAULT_TTL": lease, "LOCK_SESSION_TTL": lease}
 	if c.locks() {
 		return map[contract.Process]map[string]string{contract.LockServer: lockServer}
 	}
@@ -109,14 +108,14 @@ func services(c Config) map[contract.Process]map[string]string {
 			"RAIL_STUB_LOOKUPLAGMS": strconv.FormatInt(time.Duration(c.Plan.LookupLag).Milliseconds(), 10),
 		},
 		contract.Reconciler: {
-			"LOCK_DEFAULT_TTL": lockTTL.String(), "LOCK_SESSION_TTL": sessionTTL.String(),
+			"LOCK_DEFAULT_TTL": lease, "LOCK_SESSION_TTL": lease,
 			"RECONCILER_SETTLEMENTWINDOW": settlementWindow.String(), "RECONCILER_INTERVAL": reconcile.String(),
 			"RECONCILER_STEPTIMEOUT": stepTimeout.String(),
 		},
 	}
 	for n := range c.Plan.Executors {
 		env[contract.Executor(n+1)] = map[string]string{
-			"LOCK_DEFAULT_TTL": lockTTL.String(), "LOCK_SESSION_TTL": sessionTTL.String(),
+			"LOCK_DEFAULT_TTL": lease, "LOCK_SESSION_TTL": lease,
 			"EXECUTOR_PREPARE": c.Plan.Prepare.String(), "EXECUTOR_STEPTIMEOUT": stepTimeout.String(),
 			"EXECUTOR_CONCURRENCY": strconv.Itoa(concurrency), "EXECUTOR_POLL": poll.String(),
 		}

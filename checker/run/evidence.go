@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
@@ -35,11 +34,12 @@ type evidence struct {
 	mu   sync.Mutex
 	taps []*wiretap.Relay
 
-	locksOnly     bool // there is no paydb and no rail, so nothing of theirs can be missing
-	paydb, lockdb *witness.Database
-	paydbURL      string // for its superuser, past the links
-	journal       *witness.Journal
-	logs          *witness.Logs
+	locksOnly bool // there is no paydb and no rail, so nothing of theirs can be missing
+	paydb     *witness.Database
+	lockLog   log
+	paydbURL  string // for its superuser, past the links
+	journal   *witness.Journal
+	logs      *witness.Logs
 }
 
 func openEvidence(dir, id string, c Config, versions map[string]string) (*evidence, error) {
@@ -58,10 +58,6 @@ func openEvidence(dir, id string, c Config, versions map[string]string) (*eviden
 		return nil, fmt.Errorf("begin the history: %w", err)
 	}
 	return &evidence{rec: rec, rest: showLife(rec), locksOnly: c.locks()}, nil
-}
-
-func versions(postgres string) map[string]string {
-	return map[string]string{"postgres": postgres, "go": runtime.Version(), "os": runtime.GOOS + "/" + runtime.GOARCH}
 }
 
 // phase writes down that a phase of the run begins.
@@ -88,34 +84,50 @@ func (e *evidence) interpose(from, to, upstream string) (string, io.Closer, erro
 	return r.Addr(), r, nil
 }
 
-// attach begins to watch the databases, the journal and the logs. It runs before any service has started.
-func (e *evidence) attach(ctx context.Context, s *local.Stack) error {
-	database := func(w history.Witness, name string) (*witness.Database, error) {
-		url, err := s.SuperURL(name)
-		if err != nil {
-			return nil, fmt.Errorf("find %s: %w", name, err)
-		}
-		d, err := witness.Attach(ctx, witness.DatabaseConfig{URL: url, Witness: w, Proc: contract.Process(name), Ignore: notEvidence}, e.rec)
-		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", name, err)
-		}
-		return d, nil
-	}
+// log is the witness of a store's own log.
+type log interface{ Close(context.Context) error }
+
+// attach begins to watch the stores, the journal and the logs. It runs before any service has started.
+func (e *evidence) attach(ctx context.Context, s *local.Stack) (err error) {
 	e.logs = witness.FollowLogs(filepath.Dir(s.LogPath(local.LockServer)), e.rec)
-	var err error
-	if e.locksOnly {
-		e.lockdb, err = database(history.LockDB, local.LockDB)
+	if e.lockLog, err = e.followLocks(ctx, s); err != nil || e.locksOnly {
 		return err
 	}
 	e.journal = witness.FollowJournal(s.JournalPath(), e.rec)
 	if e.paydbURL, err = s.SuperURL(local.PayDB); err != nil {
 		return fmt.Errorf("find paydb: %w", err)
 	}
-	if e.paydb, err = database(history.PayDB, local.PayDB); err != nil {
-		return err
-	}
-	e.lockdb, err = database(history.LockDB, local.LockDB)
+	e.paydb, err = e.follow(ctx, s, history.PayDB, local.PayDB)
 	return err
+}
+
+// follow begins to watch a database.
+func (e *evidence) follow(ctx context.Context, s *local.Stack, w history.Witness, name string) (*witness.Database, error) {
+	url, err := s.SuperURL(name)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", name, err)
+	}
+	d, err := witness.Attach(ctx, witness.DatabaseConfig{URL: url, Witness: w, Proc: contract.Process(name), Ignore: notEvidence}, e.rec)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", name, err)
+	}
+	return d, nil
+}
+
+// followLocks begins to watch the lock store, whichever it is.
+func (e *evidence) followLocks(ctx context.Context, s *local.Stack) (log, error) {
+	if urls := s.EtcdURLs(); len(urls) > 0 {
+		w, err := witness.AttachEtcd(ctx, witness.EtcdConfig{Endpoints: urls, Proc: contract.Etcd}, e.rec)
+		if err != nil {
+			return nil, fmt.Errorf("watch etcd: %w", err)
+		}
+		return w, nil
+	}
+	d, err := e.follow(ctx, s, history.LockDB, local.LockDB)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // collect takes what is left once the services have ended, and closes the history. A witness that lost its place has
@@ -129,10 +141,11 @@ func (e *evidence) collect(ctx context.Context) error {
 		errs = append(errs, t.Close())
 	}
 	e.rec.Complete(history.Wiretap)
-	for _, d := range []*witness.Database{e.paydb, e.lockdb} {
-		if d != nil {
-			errs = append(errs, unlessLost(d.Close(ctx)))
-		}
+	if e.paydb != nil {
+		errs = append(errs, unlessLost(e.paydb.Close(ctx)))
+	}
+	if e.lockLog != nil {
+		errs = append(errs, unlessLost(e.lockLog.Close(ctx)))
 	}
 	if e.locksOnly {
 		e.rec.Complete(history.PayDB)

@@ -75,7 +75,7 @@ func MeasureLoad(ctx context.Context, l Load) (out Loaded, err error) {
 		release()
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
-	ev, err := openEvidence(dir, id, cfg, versions(pg.Version()))
+	ev, err := openEvidence(dir, id, cfg, programs{postgres: pg}.versions())
 	if err != nil {
 		return out, err
 	}

@@ -26,7 +26,7 @@ type locks struct {
 // DefaultLocks is the load of the lock workload where nobody says another: enough that every key is always asked for by
 // several, and far from what the machine can do.
 func DefaultLocks() plan.Locks {
-	return plan.Locks{Clients: 6, Sessions: 3, Keys: 4, Rate: 120, Hold: plan.Duration(60 * time.Millisecond), Lapses: 0.012, Revokes: 1}
+	return plan.Locks{Clients: 6, Sessions: 3, Keys: 4, Rate: 120, Hold: plan.Duration(60 * time.Millisecond), Lapses: 0.02, Revokes: 1}
 }
 
 // lockProgram is the program of the lock clients, and its command for them: this very one, in the folder of the binaries.
@@ -90,7 +90,7 @@ func (d *locks) drive(ctx context.Context) error {
 
 // start starts one process of the lock workload.
 func (d *locks) start(ctx context.Context, l workloads.Lock) error {
-	l.Seed, l.Keys, l.TTLMillis = d.cfg.Plan.Seed, lockKeys(d.cfg.Plan.Locks.Keys), lockTTL.Milliseconds()
+	l.Seed, l.Keys, l.TTLMillis = d.cfg.Plan.Seed, lockKeys(d.cfg.Plan.Locks.Keys), d.cfg.Plan.Lease().Milliseconds()
 	return d.stack.StartClient(ctx, local.Client{
 		Name: l.Owner, Program: filepath.Join(d.cfg.Bin, lockProgram), Server: local.LockServer,
 		Args: func(server string) []string {

@@ -7,12 +7,14 @@ import (
 	"io"
 
 	"fenceproof/checker/history"
+	"fenceproof/checker/linear"
 	"fenceproof/checker/verdict"
 )
 
-// Recheck judges the history in the run's folder dir again, from its files alone. It writes nothing.
+// Recheck judges the history in the run's folder dir again, from its files alone. It writes nothing. The program must call
+// linear.RunIfAsked first of all.
 func Recheck(dir string) (*verdict.Run, error) {
-	v, err := judge(dir, nil)
+	v, err := judge(dir, nil, linear.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("recheck %s: %w", dir, err)
 	}

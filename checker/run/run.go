@@ -12,9 +12,9 @@ import (
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 	"fenceproof/checker/invariant"
+	"fenceproof/checker/linear"
 	"fenceproof/checker/verdict"
 	"fenceproof/deploy/local"
-	"fenceproof/deploy/postgres"
 	"fenceproof/nemesis"
 	"fenceproof/reports"
 
@@ -51,7 +51,7 @@ type state struct {
 // reports that. The error is the harness's own failure; what the run found is in the verdict.
 func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	out := newProgress(cfg)
-	pg, err := prepare(ctx, cfg, out)
+	found, err := prepare(ctx, cfg, out)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 		return nil, err
 	}
 	defer release()
-	ev, err := openEvidence(dir, id, cfg, versions(pg.Version()))
+	ev, err := openEvidence(dir, id, cfg, found.versions())
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 		return nil, fmt.Errorf("keep the plan: %w", err)
 	}
 	r.out.say("plan", "%s", r.describe())
-	runErr := r.live(ctx, pg)
+	runErr := r.live(ctx, found)
 	v, err := r.conclude(runErr)
 	if err != nil {
 		return nil, errors.Join(runErr, err)
@@ -91,21 +91,6 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	}
 	r.out.say("", "the report is %s", filepath.Join(cfg.Runs, latestLink, reportFile))
 	return v, runErr
-}
-
-// prepare finds what a run needs before anything is made: binaries, PostgreSQL, room.
-func prepare(ctx context.Context, cfg Config, out *progress) (*postgres.Installation, error) {
-	if _, err := os.Stat(filepath.Join(cfg.Bin, local.LockServer)); err != nil {
-		return nil, fmt.Errorf("the services' binaries are not in %s; `make build` puts them there: %w", cfg.Bin, err)
-	}
-	if err := local.RequireSpace(cfg.Runs); err != nil {
-		return nil, err
-	}
-	pg, err := postgres.Prepare(ctx, func(s string) { out.note("prepare", s) })
-	if err != nil {
-		return nil, fmt.Errorf("prepare PostgreSQL: %w", err)
-	}
-	return pg, nil
 }
 
 func (r *state) describe() string {
@@ -120,12 +105,13 @@ func (r *state) describe() string {
 
 // live is the part of the run in which processes run. Whatever happens, they are gone when it returns, and the history
 // is closed.
-func (r *state) live(ctx context.Context, pg *postgres.Installation) (err error) {
+func (r *state) live(ctx context.Context, found programs) (err error) {
 	r.enter("boot")
 	boot, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
 	r.stack, err = local.Boot(boot, local.Config{
-		RunDir: r.dir, BinDir: r.cfg.Bin, Postgres: pg, Executors: r.cfg.Plan.Executors, LocksOnly: r.cfg.locks(), Env: environment(r.cfg),
+		RunDir: r.dir, BinDir: r.cfg.Bin, Postgres: found.postgres, Backend: r.cfg.Plan.Backend, Etcd: found.etcd,
+		EtcdMembers: r.cfg.Plan.EtcdMembers, Executors: r.cfg.Plan.Executors, LocksOnly: r.cfg.locks(), Env: environment(r.cfg),
 		Interpose: r.ev.interpose, BeforeServices: r.ev.attach, Progress: func(s string) { r.out.note("boot", s) },
 	})
 	if err != nil {
@@ -230,7 +216,7 @@ func (r *state) enter(phase string) {
 // conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read.
 func (r *state) conclude(harness error) (*verdict.Run, error) {
 	r.out.begin("judge")
-	v, err := judge(r.dir, harness)
+	v, err := judge(r.dir, harness, linear.Options{Pages: r.dir})
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +249,7 @@ func writeReports(dir string, v *verdict.Run) error {
 
 // judge reads the history in dir and gives the verdict that follows from it, and from what went wrong in the harness
 // besides: what came up after the history was closed.
-func judge(dir string, harness error) (*verdict.Run, error) {
+func judge(dir string, harness error, search linear.Options) (*verdict.Run, error) {
 	reader, err := history.Open(filepath.Join(dir, historyDir))
 	if err != nil {
 		return nil, err
@@ -294,6 +280,13 @@ func judge(dir string, harness error) (*verdict.Run, error) {
 	v := &verdict.Run{
 		Schema: verdict.SchemaVersion, ID: h.RunID, Started: h.Started, Expect: rec.Expect, Settings: rec.Settings, Versions: h.Versions,
 		Harness: failed, Invariants: j.Conclude(reader.Gaps()), Gaps: j.Gaps(),
+	}
+	if linear.Applies(rec.Settings) {
+		inv, err := linear.Judge(context.Background(), filepath.Join(dir, historyDir), rec.Settings, v.Gaps, search)
+		if err != nil {
+			return nil, err
+		}
+		v.Invariants = append(v.Invariants, inv)
 	}
 	c := j.Counts()
 	v.Payouts, v.Refusals, v.Operations, v.Events = c.Payouts, c.Refusals, c.Operations, c.Events

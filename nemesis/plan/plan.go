@@ -253,7 +253,13 @@ func (p Plan) validatePayouts() (errs []error) {
 func Workloads() []string { return []string{PayoutWorkload, LockWorkload} }
 
 // Backends lists the lock backends.
-func Backends() []string { return []string{"pg"} }
+func Backends() []string { return []string{BackendPG, BackendEtcd} }
+
+// The lock backends.
+const (
+	BackendPG   = "pg"
+	BackendEtcd = "etcd"
+)
 
 // Limits of a plan.
 const (

@@ -26,21 +26,18 @@ func (p Plan) services() []Target {
 
 // lockBackend are the processes that keep the locks of p's stack.
 func (p Plan) lockBackend() []contract.Process {
-	if p.Backend == etcd {
+	if p.Backend == BackendEtcd {
 		return contract.EtcdMembers(max(p.EtcdMembers, 1))
 	}
 	return []contract.Process{contract.LockDB}
 }
 
-// etcd is the lock backend of that name.
-const etcd = "etcd"
-
 // validateBackend says what is wrong with the number of etcd's members.
 func (p Plan) validateBackend() error {
 	switch n := p.EtcdMembers; {
-	case n == 0 || p.Backend == etcd && (n == 1 || n == 3 || n == 5):
+	case n == 0 || p.Backend == BackendEtcd && (n == 1 || n == 3 || n == 5):
 		return nil
-	case p.Backend != etcd:
+	case p.Backend != BackendEtcd:
 		return fmt.Errorf("etcdMembers is %d, and the backend is %s", n, p.Backend)
 	default:
 		return fmt.Errorf("etcdMembers is %d; 1, 3 or 5: an even number survives no more deaths than one less", n)
@@ -70,12 +67,13 @@ type span struct{ min, max time.Duration }
 // drain.
 func (p Plan) serviceLengths() [3]span {
 	short := span{150 * time.Millisecond, 400 * time.Millisecond}
-	return [3]span{{p.lease() + 50*time.Millisecond, p.lease() + 300*time.Millisecond}, short, short}
+	return [3]span{{p.Lease() + 50*time.Millisecond, p.Lease() + 300*time.Millisecond}, short, short}
 }
 
-// lease is how long grants and sessions of the run profile last.
-func (p Plan) lease() time.Duration {
-	if p.Backend == etcd {
+// Lease is how long grants and sessions of the run profile last: on etcd, whose leases are whole seconds and begin anew
+// with every election, twice as long.
+func (p Plan) Lease() time.Duration {
+	if p.Backend == BackendEtcd {
 		return 2 * time.Second
 	}
 	return time.Second

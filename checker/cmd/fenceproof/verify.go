@@ -27,6 +27,7 @@ type verifyFlags struct {
 	workload, backend, nemesis string
 	fencing                    run.Fencing
 	duration, prepare          time.Duration
+	etcdMembers                int
 	executors, accounts        int
 	rate                       float64
 	payouts                    int
@@ -48,6 +49,7 @@ func verifyCommand() *cobra.Command {
 		Example: `  fenceproof verify --nemesis pause
   fenceproof verify --nemesis pause --fencing rail-off --control
   fenceproof verify --workload lock --nemesis pause
+  fenceproof verify --backend etcd --etcd-members 3
   fenceproof verify --nemesis pause --seed 7 --plan-only > plan.json
   fenceproof verify --plan plan.json`,
 		Args: cobra.NoArgs,
@@ -62,7 +64,8 @@ func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	choiceVar(fs, &f.nemesis, "nemesis", string(plan.Pause), plan.Names(), "what breaks the system")
 	choiceVar(fs, &f.workload, "workload", plan.PayoutWorkload, plan.Workloads(), "what drives it")
-	choiceVar(fs, &f.backend, "backend", "pg", plan.Backends(), "lock backend")
+	choiceVar(fs, &f.backend, "backend", plan.BackendPG, plan.Backends(), "lock backend")
+	fs.IntVar(&f.etcdMembers, "etcd-members", 0, "members of the etcd backend: 1, 3 or 5 (default 1)")
 	choiceVar(fs, &f.fencing, "fencing", run.FencingOn, run.Fencings(), "which fence points refuse stale tokens")
 	fs.DurationVar(&f.duration, "duration", run.DefaultDrive, "how long to drive and break")
 	fs.IntVar(&f.executors, "executors", run.DefaultExecutors, "payout executors")
@@ -177,7 +180,7 @@ func (f verifyFlags) plan(fs *pflag.FlagSet) (plan.Plan, error) {
 
 // load is the plan that the flags describe, before anything breaks.
 func (f verifyFlags) load(fs *pflag.FlagSet) plan.Plan {
-	p := plan.Plan{Workload: f.workload, Backend: f.backend, Nemesis: f.nemesis, Seed: f.seed, Drive: plan.Duration(f.duration)}
+	p := plan.Plan{Workload: f.workload, Backend: f.backend, EtcdMembers: f.etcdMembers, Nemesis: f.nemesis, Seed: f.seed, Drive: plan.Duration(f.duration)}
 	if f.workload == plan.LockWorkload {
 		p.Locks = f.locks.plan()
 		return p
@@ -200,7 +203,8 @@ func (f verifyFlags) override(p *plan.Plan, fs *pflag.FlagSet) {
 func (f verifyFlags) overrides(p *plan.Plan) map[string]func() {
 	all := map[string]func(){
 		"workload": func() { p.Workload = f.workload }, "backend": func() { p.Backend = f.backend },
-		"seed": func() { p.Seed = f.seed }, "executors": func() { p.Executors = f.executors },
+		"etcd-members": func() { p.EtcdMembers = f.etcdMembers },
+		"seed":         func() { p.Seed = f.seed }, "executors": func() { p.Executors = f.executors },
 		"accounts": func() { p.Accounts = f.accounts }, "rate": func() { p.Rate = f.rate },
 		"payouts": func() { p.Payouts = f.payouts }, "duration": func() { p.Drive = plan.Duration(f.duration) },
 		"prepare": func() { p.Prepare = plan.Duration(f.prepare) }, "declines": func() { p.Declines = f.rail.declines },
@@ -256,6 +260,8 @@ func (f verifyFlags) again(p plan.Plan, fs *pflag.FlagSet) string {
 		})
 	} else {
 		add("workload", p.Workload, plan.PayoutWorkload)
+		add("backend", p.Backend, plan.BackendPG)
+		add("etcd-members", fmt.Sprint(p.EtcdMembers), "0")
 		b = append(b, "--nemesis", p.Nemesis, "--seed", fmt.Sprint(p.Seed))
 		add("duration", p.Drive.String(), run.DefaultDrive.String())
 		f.loadAgain(p, add)

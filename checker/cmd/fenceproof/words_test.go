@@ -22,6 +22,8 @@ func TestTheCommandThatDoesARunAgainLeavesNothingOut(t *testing.T) {
 			"bin/fenceproof verify --nemesis pause --seed 7 --declines 0 --lookup-lag 0s --fencing on"},
 		{[]string{"--seed", "7", "--fencing", "off", "--lost-replies", "0.03"},
 			"bin/fenceproof verify --nemesis pause --seed 7 --lost-replies 0.03 --fencing off"},
+		{[]string{"--backend", "etcd", "--etcd-members", "3", "--seed", "7"},
+			"bin/fenceproof verify --backend etcd --etcd-members 3 --nemesis pause --seed 7 --fencing on"},
 		{[]string{"--plan", file, "--fencing", "off", "--control"}, "bin/fenceproof verify --plan " + file + " --fencing off --control"},
 		{[]string{"--plan", file, "--executors", "5", "--seed", "9"},
 			"bin/fenceproof verify --plan " + file + " --executors 5 --seed 9 --fencing on"},

@@ -1,0 +1,54 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"fenceproof/deploy/etcd"
+	"fenceproof/deploy/local"
+	"fenceproof/deploy/postgres"
+	"fenceproof/nemesis/plan"
+)
+
+// programs are what a run's stack is made from, besides the services' own binaries. What a run has no use for is nil.
+type programs struct {
+	postgres *postgres.Installation
+	etcd     *etcd.Installation
+}
+
+// prepare finds what a run needs before anything is made: binaries, room, PostgreSQL, etcd.
+func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err error) {
+	if _, err := os.Stat(filepath.Join(cfg.Bin, local.LockServer)); err != nil {
+		return p, fmt.Errorf("the services' binaries are not in %s; `make build` puts them there: %w", cfg.Bin, err)
+	}
+	if err := local.RequireSpace(cfg.Runs); err != nil {
+		return p, err
+	}
+	onEtcd := cfg.Plan.Backend == plan.BackendEtcd
+	if !onEtcd || !cfg.locks() {
+		if p.postgres, err = postgres.Prepare(ctx, func(s string) { out.note("prepare", s) }); err != nil {
+			return p, fmt.Errorf("prepare PostgreSQL: %w", err)
+		}
+	}
+	if onEtcd {
+		if p.etcd, err = etcd.Prepare(ctx, func(s string) { out.note("prepare", s) }); err != nil {
+			return p, fmt.Errorf("prepare etcd: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// versions says what the run's stack is made from.
+func (p programs) versions() map[string]string {
+	v := map[string]string{"go": runtime.Version(), "os": runtime.GOOS + "/" + runtime.GOARCH}
+	if p.postgres != nil {
+		v["postgres"] = p.postgres.Version()
+	}
+	if p.etcd != nil {
+		v["etcd"] = p.etcd.Version()
+	}
+	return v
+}
