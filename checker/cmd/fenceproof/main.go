@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/linear"
 	"fenceproof/deploy/local/warden"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ const (
 
 func main() {
 	warden.RunIfAsked()
+	linear.RunIfAsked()
 	os.Exit(execute(os.Args[1:]))
 }
 
