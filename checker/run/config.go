@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -149,5 +150,5 @@ func (c Config) settings() verdict.Settings {
 
 // id names the run's folder.
 func (c Config) id(now time.Time) string {
-	return fmt.Sprintf("%s-%s-%s-%s-%d", now.UTC().Format("20060102T150405.000Z"), c.Plan.Workload, c.Plan.Backend, c.Plan.Nemesis, c.Plan.Seed)
+	return fmt.Sprintf("%s-%s-%s-%s-%d", now.UTC().Format("20060102T150405.000Z"), c.Plan.Workload, c.Plan.Backend, strings.ReplaceAll(c.Plan.Nemesis, ",", "+"), c.Plan.Seed)
 }

@@ -1,6 +1,10 @@
 package verdict
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Need is what a pass of an invariant needs to have met: at least Min of a danger counter. A run in which the danger
 // never came up proves nothing about the guard against it.
@@ -72,7 +76,7 @@ const (
 func Needs(s Settings) []Need {
 	var needs []Need
 	for _, d := range danger {
-		if d.nemesis != s.Nemesis || d.workload != s.Workload || d.at.off(s.Fencing) {
+		if !slices.Contains(s.nemeses(), d.nemesis) || d.workload != s.Workload || d.at.off(s.Fencing) {
 			continue
 		}
 		n := Need{Invariant: d.invariant, Counter: d.counter, Min: 1, What: d.what}
@@ -84,9 +88,12 @@ func Needs(s Settings) []Need {
 	return needs
 }
 
+// nemeses are those of a run; a mix names several.
+func (s Settings) nemeses() []string { return strings.Split(s.Nemesis, ",") }
+
 func minimum(s Settings) int64 {
 	switch {
-	case s.Drive < shortDrive:
+	case s.Drive < shortDrive, len(s.nemeses()) > 1: // in a mix each has a part of the time
 		return minShort
 	case s.Backend == "etcd":
 		return minOnEtcd

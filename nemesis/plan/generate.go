@@ -1,64 +1,101 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
+	"slices"
+	"strings"
 )
 
-// Names lists the nemeses that Generate knows.
-func Names() []string { return []string{"none", string(Pause)} }
+// generator makes the steps of one nemesis for the load of p, from p's seed and nothing else. Each draws from a stream of
+// its own, so that a mix holds the very steps of its parts.
+type generator struct {
+	name  string
+	steps func(p Plan) ([]Step, error)
+}
 
-// Generate fills in the steps of p for its nemesis, from its seed and nothing else.
+// generators are all nemeses that a plan can be generated for: another one is a file with its steps, and a line here.
+func generators() []generator {
+	return []generator{
+		{string(Pause), pauses},
+	}
+}
+
+// None is the nemesis of a run in which nothing is broken.
+const None = "none"
+
+// Names lists the nemeses that Generate knows.
+func Names() []string {
+	names := []string{None}
+	for _, g := range generators() {
+		names = append(names, g.name)
+	}
+	return names
+}
+
+// Nemeses are the nemeses of p: one, or several at once, which p.Nemesis names with commas between them.
+func (p Plan) Nemeses() []string { return strings.Split(p.Nemesis, ",") }
+
+// validateNemesis says what is wrong with the nemeses of p.
+func (p Plan) validateNemesis() error {
+	names := p.Nemeses()
+	for i, name := range names {
+		if err := known("nemesis", name, append(Names(), Script)); err != nil {
+			return err
+		}
+		switch {
+		case len(names) > 1 && (name == None || name == Script):
+			return fmt.Errorf("nemesis %s stands alone, and here it is one of %s", name, p.Nemesis)
+		case slices.Contains(names[:i], name):
+			return fmt.Errorf("nemesis %s stands there twice: %s", name, p.Nemesis)
+		}
+	}
+	return nil
+}
+
+// Generate fills in the steps of p for its nemeses, from its seed and nothing else. Where two of a mix would hit the same
+// target at the same time, the one that begins first does.
 func Generate(p Plan) (Plan, error) {
 	p.Schema = Schema
 	if err := errors.Join(p.validateLoad()...); err != nil {
 		return Plan{}, err
 	}
-	switch p.Nemesis {
-	case "none":
-	case string(Pause):
+	if p.Nemesis == Script {
+		return Plan{}, fmt.Errorf("nemesis %s is written by hand; give the plan's file", Script)
+	}
+	if p.Nemesis != None {
 		n, noun := p.holders()
 		if p.Together = min(2, n-1); p.Together < 1 {
 			return Plan{}, fmt.Errorf("nemesis %s with %d of the %s: nobody would be left to take over; use at least 2", p.Nemesis, n, noun)
 		}
-		if p.Steps = pauses(p); p.forLocks() {
-			p.Steps = lockPauses(p)
-		}
-	default:
-		return Plan{}, known("nemesis", p.Nemesis, Names())
 	}
+	for _, g := range generators() {
+		if !slices.Contains(p.Nemeses(), g.name) {
+			continue
+		}
+		steps, err := g.steps(p)
+		if err != nil {
+			return Plan{}, fmt.Errorf("nemesis %s: %w", g.name, err)
+		}
+		p.Steps = append(p.Steps, steps...)
+	}
+	slices.SortStableFunc(p.Steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	p.Steps = untangled(p.Steps)
 	return p, p.Validate()
 }
 
-// Times of the pauses.
-const (
-	maxPause   = 6 * time.Second        // a pause whose successor does not come ends by then
-	minPause   = 2 * time.Second        // a lease and its take-over fit in; nothing is planned later than this before the end
-	pauseEvery = 500 * time.Millisecond // steps planned per time of drive; those that find no time are not taken
-)
-
-// pauses stops holders between their last check and their write, until the write is stale: every second one before it
-// goes to the rail, the others before each of the three writes to payment-resource in turn.
-func pauses(p Plan) []Step {
-	rng := rand.New(rand.NewPCG(p.Seed, 0x7061757365)) // one stream of its own: "pause"
-	drive := time.Duration(p.Drive)
-	atRow := []Event{ClaimOK, SubmitOK, OutcomeOK}
-	first := rng.IntN(len(atRow))
-	var steps []Step
-	for i := 0; ; i++ {
-		at := time.Duration(i)*pauseEvery + time.Duration(rng.Int64N(int64(pauseEvery/2))).Round(time.Millisecond)
-		if at > max(0, drive-minPause) {
-			return steps
+// untangled leaves out the steps by time that begin while their target is in another one's hands.
+func untangled(steps []Step) []Step {
+	free := map[Target]Duration{}
+	return slices.DeleteFunc(steps, func(s Step) bool {
+		if !s.Timed() {
+			return false
 		}
-		on := SubmittedOK
-		if i%2 == 1 {
-			on = atRow[(first+i/2)%len(atRow)]
+		if s.At < free[s.Target] {
+			return true
 		}
-		steps = append(steps, Step{
-			Fault: Pause, Target: Holder, At: Duration(at), On: on, Delay: p.Prepare / 2,
-			Until: NextFence(on), For: Duration(min(maxPause, drive-at)),
-		})
-	}
+		free[s.Target] = s.At + s.For
+		return false
+	})
 }

@@ -23,12 +23,13 @@ type Plan struct {
 	Workload string `json:"workload"`
 	Backend  string `json:"backend"`
 	// EtcdMembers is how many members the etcd backend has: 1, 3 or 5; 0 stands for 1.
-	EtcdMembers int     `json:"etcdMembers,omitempty"`
-	Nemesis     string  `json:"nemesis"`
-	Seed        uint64  `json:"seed"`
-	Executors   int     `json:"executors,omitempty"`
-	Accounts    int     `json:"accounts,omitempty"`
-	Rate        float64 `json:"rate,omitempty"` // payouts per second offered
+	EtcdMembers int `json:"etcdMembers,omitempty"`
+	// Nemesis is what breaks the system: one of Names, several with commas between them, or Script.
+	Nemesis   string  `json:"nemesis"`
+	Seed      uint64  `json:"seed"`
+	Executors int     `json:"executors,omitempty"`
+	Accounts  int     `json:"accounts,omitempty"`
+	Rate      float64 `json:"rate,omitempty"` // payouts per second offered
 	// Payouts, where not 0, ends the drive after as many payouts were offered and finished.
 	Payouts int `json:"payouts,omitempty"`
 	// Locks is the lock workload's load; with another workload, what puts the lock to work beside it.
@@ -187,7 +188,7 @@ func Parse(b []byte) (Plan, error) {
 func (p Plan) Validate() error {
 	errs := p.validateLoad()
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if len(p.Steps) > 0 && p.Nemesis == "none" {
+	if len(p.Steps) > 0 && p.Nemesis == None {
 		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
 	}
 	if n, noun := p.holders(); len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= n) {
@@ -207,7 +208,7 @@ func (p Plan) validateLoad() (errs []error) {
 	if p.Schema != Schema {
 		bad("schema is %d; this version reads %d", p.Schema, Schema)
 	}
-	for _, err := range []error{known("workload", p.Workload, Workloads()), known("backend", p.Backend, Backends()), known("nemesis", p.Nemesis, append(Names(), Script)), p.validateBackend()} {
+	for _, err := range []error{known("workload", p.Workload, Workloads()), known("backend", p.Backend, Backends()), p.validateNemesis(), p.validateBackend()} {
 		if err != nil {
 			errs = append(errs, err)
 		}

@@ -3,6 +3,8 @@ package plan
 import (
 	"bytes"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,4 +163,37 @@ func FuzzParseNeverPanics(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestNemesesThatCannotStandTogetherAreRefused(t *testing.T) {
+	for nemesis, says := range map[string]string{
+		"":             "nemesis \"\" is not known",
+		"pause,none":   "nemesis none stands alone",
+		"script,pause": "nemesis script stands alone",
+		"pause,pause":  "nemesis pause stands there twice",
+		"pause,":       "nemesis \"\" is not known",
+		"pause,killl":  "nemesis \"killl\" is not known",
+		"script":       "is written by hand",
+	} {
+		p := Plan{Workload: PayoutWorkload, Backend: BackendPG, Nemesis: nemesis, Executors: 3, Accounts: 4, Rate: 1, Drive: Duration(10 * time.Second)}
+		if _, err := Generate(p); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %s", nemesis, err, says)
+		}
+	}
+}
+
+func TestOfTwoStepsThatHitOneTargetAtOnceTheSecondIsLeftOut(t *testing.T) {
+	step := func(target Target, at, last time.Duration) Step {
+		return Step{Fault: Pause, Target: target, At: Duration(at), For: Duration(last)}
+	}
+	steps := []Step{
+		step("lockdb", 0, 3*time.Second), step("paydb", time.Second, time.Second),
+		step("lockdb", 2*time.Second, time.Second),
+		{Fault: Pause, Target: Holder, On: ClaimOK, At: Duration(2 * time.Second), For: Duration(time.Second)},
+		step("lockdb", 3*time.Second, time.Second),
+	}
+	got := untangled(slices.Clone(steps))
+	if want := slices.Delete(slices.Clone(steps), 2, 3); !reflect.DeepEqual(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
 }

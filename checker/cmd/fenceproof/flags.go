@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -53,4 +54,34 @@ func (c choice[S]) Set(s string) error {
 		}
 	}
 	return fmt.Errorf("%q is not known; did you mean %q?", s, contract.Nearest(s, c.names))
+}
+
+// choices are one or several of names with commas between them.
+type choices struct {
+	value *string
+	names []string
+}
+
+func choicesVar(fs *pflag.FlagSet, v *string, name, def string, names []string, help string) {
+	*v = def
+	fs.Var(choices{v, names}, name, fmt.Sprintf("%s: %s, or several with commas between them", help, strings.Join(names, ", ")))
+}
+
+func (c choices) String() string {
+	if c.value == nil {
+		return ""
+	}
+	return *c.value
+}
+
+func (c choices) Type() string { return "name[,name]" }
+
+func (c choices) Set(s string) error {
+	for _, name := range strings.Split(s, ",") {
+		if !slices.Contains(c.names, name) {
+			return fmt.Errorf("%q is not known; did you mean %q?", name, contract.Nearest(name, c.names))
+		}
+	}
+	*c.value = s
+	return nil
 }

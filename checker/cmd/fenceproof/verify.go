@@ -62,7 +62,7 @@ func verifyCommand() *cobra.Command {
 // declare puts the flags into fs.
 func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	choiceVar(fs, &f.nemesis, "nemesis", string(plan.Pause), plan.Names(), "what breaks the system")
+	choicesVar(fs, &f.nemesis, "nemesis", string(plan.Pause), plan.Names(), "what breaks the system")
 	choiceVar(fs, &f.workload, "workload", plan.PayoutWorkload, plan.Workloads(), "what drives it")
 	choiceVar(fs, &f.backend, "backend", plan.BackendPG, plan.Backends(), "lock backend")
 	fs.IntVar(&f.etcdMembers, "etcd-members", 0, "members of the etcd backend: 1, 3 or 5 (default 1)")
