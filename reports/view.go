@@ -51,6 +51,7 @@ type violationView struct {
 	Tokens                   []string
 	Story                    int
 	Open                     bool
+	Page                     string // more of it, beside the report
 	Events                   []eventView
 }
 
@@ -162,7 +163,7 @@ func total(m map[string]int64) (n int64) {
 
 func violationViewOf(s shown, story int, open bool) violationView {
 	v := violationView{Invariant: s.invariant, Sentence: strings.TrimSuffix(sentenceCase(s.Sentence), "."), Account: s.account(), Payout: s.payout(), Key: s.Key,
-		At: seconds(micros(s.decided())), Story: story, Open: open}
+		At: seconds(micros(s.decided())), Story: story, Open: open, Page: s.Page}
 	if v.Account != "" {
 		v.Key = ""
 	}
