@@ -50,6 +50,8 @@ var danger = []struct {
 	{"none", "lock", "INV-06", "stale_releases", anywhere, true, "releases of a grant that was over, answered LOCK_LOST"},
 	{"none", "lock", "INV-06", "died_with_session", anywhere, false, "grants that ended with a session that nobody kept alive"},
 	{"none", "lock", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
+	{"none", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that were refused because somebody else held it"},
+	{"none", "lock", "LIN-01", "revokes", anywhere, false, "grants that an operator revoked"},
 	{"pause", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
 	{"pause", "lock", "INV-04", "reentries", anywhere, false, "grants to a session that held the key already"},
 	{"pause", "lock", "INV-04", "revocations", anywhere, false, "grants that an operator revoked"},
@@ -60,6 +62,9 @@ var danger = []struct {
 	{"pause", "lock", "INV-06", "woken_refused", anywhere, true, "clients stopped with a key in their hands that were answered LOCK_LOST when they went on"},
 	{"pause", "lock", "INV-06", "died_with_session", anywhere, false, "grants that ended with a session that nobody kept alive"},
 	{"pause", "lock", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
+	{"pause", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that were refused because somebody else held it"},
+	{"pause", "lock", "LIN-01", "expiries", anywhere, false, "grants that ended because their lease had run out"},
+	{"pause", "lock", "LIN-01", "revokes", anywhere, false, "grants that an operator revoked"},
 }
 
 // The minimum of refusals at a fence point: in a run that drives long enough, by backend (an etcd lease lasts longer, so
