@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"fenceproof/checker/linear"
 	"fenceproof/deploy/local/warden"
 )
 
 func TestMain(m *testing.M) {
 	warden.RunIfAsked() // the runs' processes are its children
+	linear.RunIfAsked()
 	os.Exit(m.Run())
 }
 

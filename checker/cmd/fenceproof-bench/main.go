@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"fenceproof/checker/linear"
 	"fenceproof/deploy/local/warden"
 )
 
@@ -32,6 +33,7 @@ type options struct {
 
 func main() {
 	warden.RunIfAsked()
+	linear.RunIfAsked()
 	if len(os.Args) == 4 && os.Args[1] == readCommand {
 		exit(readHistory(os.Args[2], os.Args[3]))
 		return
