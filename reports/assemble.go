@@ -14,6 +14,7 @@ const maxShown = 5
 // shown is a violation that the page shows.
 type shown struct {
 	invariant string
+	subjects  subjects
 	verdict.Violation
 }
 
@@ -22,7 +23,7 @@ func violationsShown(run verdict.Run) (out []shown, left int64) {
 	for _, inv := range fallen(run) {
 		n := min(len(inv.Violations), maxShown)
 		for _, v := range inv.Violations[:n] {
-			out = append(out, shown{inv.ID, v})
+			out = append(out, shown{inv.ID, subjectsOf(run), v})
 		}
 		left += max(inv.Found, int64(n)) - int64(n)
 	}
@@ -64,14 +65,14 @@ func (s shown) payout() string {
 // client is the client that the violation's evidence shows last: in a stale write, the late one.
 func (s shown) client() string {
 	for i := len(s.Events) - 1; i >= 0; i-- {
-		if e := &s.Events[i]; e.W == history.Wiretap && e.Op.Fenced() {
+		if e := &s.Events[i]; e.W == history.Wiretap && (e.Op.Fenced() || s.subjects.locks) {
 			return string(e.Proc)
 		}
 	}
 	return ""
 }
 
-func (s shown) account() string { return firstOf(s.Account, accountOfKey(s.Key)) }
+func (s shown) account() string { return firstOf(s.Account, s.subjects.of(s.Key)) }
 
 // focusOn is the neighbourhood of the violations, where everything is kept.
 func focusOn(violations []shown) []interval {
@@ -107,6 +108,7 @@ func study(run verdict.Run, open opener, lim limits) studied {
 		}
 	}
 	s := newSurvey(guilty)
+	s.subjects = subjectsOf(run)
 	for _, v := range violations { // they are on the axis even if the history cannot be read
 		s.end = max(s.end, v.decided())
 		if c := contract.Process(v.client()); c != "" {
@@ -136,7 +138,7 @@ func study(run verdict.Run, open opener, lim limits) studied {
 func (g *gatherer) data(indexed []*digest, violations []shown) pageData {
 	s := g.survey
 	d := pageData{
-		Span: micros(s.end), Clients: orEmpty(g.clients.names), Accounts: orEmpty(s.accounts.names), Windows: s.faults(g.clients),
+		Span: micros(s.end), Locks: s.subjects.locks, Clients: orEmpty(g.clients.names), Accounts: orEmpty(s.accounts.names), Windows: s.faults(g.clients),
 		Leases: g.kept, Marks: g.marks, Phases: s.phases, Series: g.counters.series(), Omitted: g.omitted,
 		Payouts: []payout{}, Guilty: []guilty{}, Stories: []story{}, Ladders: []ladder{},
 	}

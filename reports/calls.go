@@ -64,6 +64,9 @@ func (c *call) advance(e *history.Event) {
 		c.answered, c.answeredI = e.T, e.I
 		c.status, c.code, c.outcome, c.typ = e.Status, e.Code, e.Outcome, e.Type
 		c.granted, c.highest = e.Granted, e.Highest
+		if c.op == contract.OpRevoke {
+			c.token = bodyNumber(e.Res, "revokedToken")
+		}
 		c.ledger = c.code == contract.FencedOut && bodyString(e.Res, "resourceType") == "ledger"
 	case history.Delivered:
 		c.done = e.T

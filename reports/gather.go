@@ -20,7 +20,8 @@ type gatherer struct {
 	links    map[string]contract.Link
 	open     map[int64]*call
 	leases   *leases
-	releases map[int64]bool // tokens whose release is on its way
+	releases map[int64]bool   // tokens whose release is on its way
+	last     map[string]int64 // the token that a key was granted with last, where only the lock was put to work
 	counters *counters
 	density  [][]int64
 	rows     map[string]int // payout → row of the index
@@ -38,10 +39,10 @@ type gatherer struct {
 func newGatherer(s *survey, chosen, indexed []*digest, focus []interval, lim limits) *gatherer {
 	g := &gatherer{
 		limits: lim, survey: s, clients: s.clients.sorted(), links: map[string]contract.Link{}, open: map[int64]*call{},
-		releases: map[int64]bool{}, counters: newCounters(micros(s.end)), rows: map[string]int{}, focus: focus,
+		releases: map[int64]bool{}, last: map[string]int64{}, counters: newCounters(micros(s.end)), rows: map[string]int{}, focus: focus,
 		byPayout: map[string][]*telling{}, byToken: map[int64][]*telling{}, ladders: map[int]*ladder{},
 	}
-	g.leases = newLeases(g.lease)
+	g.leases = newLeases(s.subjects, g.lease)
 	for range g.clients.names {
 		g.density = append(g.density, make([]int64, len(g.counters.posted)))
 	}
@@ -112,12 +113,18 @@ func (g *gatherer) answered(c *call) {
 	case contract.OpAcquire, contract.OpRenew, contract.OpRelease:
 		delete(g.releases, c.token)
 		g.leases.call(c)
+		if g.survey.subjects.locks {
+			g.locked(c)
+		}
 		// A renewal that worked is no news; one that did not is.
 		if c.op != contract.OpRenew || c.code != "" {
 			for _, t := range g.byToken[max(c.token, c.granted)] {
 				t.call(c)
 			}
 		}
+	}
+	if c.op == contract.OpRevoke && c.token > 0 && g.survey.subjects.locks {
+		g.refusal(c, revokedGrant)
 	}
 	if !c.op.Fenced() {
 		return
@@ -128,6 +135,25 @@ func (g *gatherer) answered(c *call) {
 	if point := c.point(); point != "" {
 		g.counters.refused[b]++
 		g.refusal(c, point)
+	}
+}
+
+// locked takes an answered call of a run in which only the lock was put to work. A request that waits for a key takes as
+// long as others hold it, so the delays are those of releases and renewals.
+func (g *gatherer) locked(c *call) {
+	b := g.counters.at(micros(c.answered))
+	switch {
+	case c.op != contract.OpAcquire:
+		g.counters.calls[b]++
+		g.counters.delays[b].add(micros(c.answered - c.received))
+	case c.granted > 0:
+		g.counters.posted[b]++
+		g.last[c.key] = c.granted
+	}
+	if c.lostKey() {
+		g.counters.refused[b]++
+		c.highest = g.last[c.key]
+		g.refusal(c, lostGrant)
 	}
 }
 
@@ -146,6 +172,9 @@ func (g *gatherer) refusal(c *call, point string) {
 
 // accountOf is the account that a call is about; most requests only name the payout.
 func (g *gatherer) accountOf(c *call) string {
+	if g.survey.subjects.locks {
+		return c.key
+	}
 	if d := g.survey.payouts[c.payout]; c.account == "" && d != nil {
 		return d.account
 	}

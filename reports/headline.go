@@ -147,7 +147,7 @@ func sentenceCase(s string) string {
 	if n == 0 || r == utf8.RuneError {
 		return s
 	}
-	if !strings.HasPrefix(s, "executor-") { // a process's name is written as it is
+	if !strings.HasPrefix(s, "executor-") && !strings.HasPrefix(s, "lock-") { // a process's name is written as it is
 		s = string(unicode.ToUpper(r)) + s[n:]
 	}
 	if !strings.HasSuffix(s, ".") {
@@ -190,6 +190,9 @@ func pronoun(n int) string {
 // survived says what a passing run lived through, in a first sentence and a second. Both claim only what an invariant
 // of the run has judged.
 func survived(run verdict.Run, pauses int64) (first, second string) {
+	if subjectsOf(run).locks {
+		return survivedLocks(run, pauses)
+	}
 	first = "Every invariant held"
 	rail, row := stale(run)
 	var met []string
@@ -210,6 +213,32 @@ func survived(run verdict.Run, pauses int64) (first, second string) {
 	}
 	second += count(int64(len(run.Invariants)), "invariant", "invariants") + " judged over " + group(run.Events) + " events."
 	return first + ".", second
+}
+
+// survivedLocks is the same for a run in which only the lock was put to work.
+func survivedLocks(run verdict.Run, pauses int64) (first, second string) {
+	first = "Every invariant held"
+	if late := lostGrants(run); late > 0 {
+		first += ": " + count(late, "use of a grant that was over was", "uses of grants that were over were") + " refused"
+		if woken, _ := danger(run, "woken_refused"); woken > 0 {
+			first += ", " + group(woken) + " of them to clients that had been stopped with the key in their hands"
+		}
+	}
+	if pauses > 0 {
+		second = "Processes were stopped " + times(pauses) + ". "
+	}
+	if grants, _ := danger(run, "grants"); grants > 0 {
+		second += count(grants, "grant", "grants") + " of " + count(int64(run.Settings.Keys), "key", "keys") + ". "
+	}
+	second += count(int64(len(run.Invariants)), "invariant", "invariants") + " judged over " + group(run.Events) + " events."
+	return first + ".", second
+}
+
+// lostGrants counts the releases and renewals that were answered LOCK_LOST.
+func lostGrants(run verdict.Run) int64 {
+	releases, _ := danger(run, "stale_releases")
+	renewals, _ := danger(run, "stale_renewals")
+	return releases + renewals
 }
 
 func times(n int64) string {

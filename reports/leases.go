@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"slices"
 	"strconv"
 
 	"fenceproof/checker/contract"
@@ -25,11 +26,14 @@ type closed struct {
 // leases follows the grants of every key from the lock server's answers; the lock store's log adds what no answer
 // shows: the end of a session. Its memory is proportional to the keys.
 type leases struct {
-	byKey map[string]*grant
-	emit  func(closed)
+	subjects subjects
+	byKey    map[string]*grant
+	emit     func(closed)
 }
 
-func newLeases(emit func(closed)) *leases { return &leases{byKey: map[string]*grant{}, emit: emit} }
+func newLeases(s subjects, emit func(closed)) *leases {
+	return &leases{subjects: s, byKey: map[string]*grant{}, emit: emit}
+}
 
 // call takes an answered call of the lock server.
 func (l *leases) call(c *call) {
@@ -38,7 +42,7 @@ func (l *leases) call(c *call) {
 	case contract.OpAcquire:
 		if ok && c.granted > 0 {
 			l.close(c.key, c.answered, endTaken)
-			g := &grant{client: c.from, account: accountOfKey(c.key), key: c.key, token: c.granted, from: c.answered, until: -1, ttl: c.ttl}
+			g := &grant{client: c.from, account: l.subjects.of(c.key), key: c.key, token: c.granted, from: c.answered, until: -1, ttl: c.ttl}
 			if c.ttl > 0 {
 				g.until = c.answered + c.ttl
 			}
@@ -71,12 +75,20 @@ func (l *leases) commit(e *history.Event, releasing func(token int64) bool) {
 		if err != nil || g == nil || g.token != tok {
 			continue
 		}
-		if releasing(tok) {
+		switch {
+		case releasing(tok):
 			l.close(key, e.T, endReleased)
-		} else {
+		case revokes(e, key):
+			l.close(key, e.T, endRevoked)
+		default:
 			l.close(key, e.T, endDeleted)
 		}
 	}
+}
+
+// revokes tells whether a commit has the row of a revoke of key.
+func revokes(e *history.Event, key string) bool {
+	return slices.ContainsFunc(e.Changes, func(c history.Change) bool { return c.Table == "lock_revocation" && c.New["lock_key"] == key })
 }
 
 // close ends the grant of a key at t, or at its expiry where that was earlier.

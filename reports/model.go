@@ -6,7 +6,8 @@ package reports
 
 // pageData is the whole of it.
 type pageData struct {
-	Span     int64      `json:"span"` // µs from the start of the run to its last event
+	Span     int64      `json:"span"`            // µs from the start of the run to its last event
+	Locks    bool       `json:"locks,omitempty"` // only the lock was put to work: the accounts are keys, and there are no payouts
 	Clients  []string   `json:"clients"`
 	Accounts []string   `json:"accounts"`
 	Payouts  []payout   `json:"payouts"`
@@ -59,6 +60,7 @@ const (
 	endTaken                    // the next grant came before its expiry: a revoke, a re-entry, or a violation
 	endDeleted                  // the store dropped it: its session ended or was reaped
 	endOpen                     // the history ends first
+	endRevoked                  // by the operator
 )
 
 // window is one fault: what, whom it hit, µs from effect seen to heal.
@@ -74,7 +76,9 @@ type window struct {
 }
 
 // mark is one refusal: µs, client, account and payout (index, −1: not in the index), fence point, operation, the token
-// presented and the highest one that the fence point knew.
+// presented and the highest one that the fence point knew. Where the lock refused to take or extend a grant that was over,
+// the point is "lock", and the highest token is the one that the key was granted with last. Where an operator revoked a
+// grant, which is no refusal, it is "revoke".
 type mark struct {
 	at                      int64
 	client, account, payout int
@@ -102,7 +106,7 @@ type phase struct {
 // series are counts and latencies per bucket of time.
 type series struct {
 	Bucket  int64   `json:"bucket"` // µs
-	Posted  []int64 `json:"posted"`
+	Posted  []int64 `json:"posted"` // payouts; grants where only the lock was put to work
 	Refused []int64 `json:"refused"`
 	Calls   []int64 `json:"calls"`
 	P50     []int64 `json:"p50"` // µs, −1 where nothing was answered

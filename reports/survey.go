@@ -20,6 +20,7 @@ const (
 type survey struct {
 	end      int64 // T of the last event
 	events   int64
+	subjects subjects
 	clients  *index
 	accounts *index
 	payouts  map[string]*digest
@@ -80,7 +81,7 @@ func (x *index) find(name string) int {
 func (x *index) sorted() *index {
 	names := append([]string(nil), x.names...)
 	sort.Slice(names, func(a, b int) bool {
-		if len(names[a]) != len(names[b]) && contract.Process(names[a]).IsExecutor() && contract.Process(names[b]).IsExecutor() {
+		if len(names[a]) != len(names[b]) && (numbered(names[a], contract.Process.IsExecutor, names[b]) || numbered(names[a], contract.Process.IsLockClient, names[b])) {
 			return len(names[a]) < len(names[b])
 		}
 		return names[a] < names[b]
@@ -90,6 +91,11 @@ func (x *index) sorted() *index {
 		s.of(n)
 	}
 	return s
+}
+
+// numbered tells whether both are processes of a kind that is numbered.
+func numbered(a string, kind func(contract.Process) bool, b string) bool {
+	return kind(contract.Process(a)) && kind(contract.Process(b))
 }
 
 func newSurvey(guilty map[string]bool) *survey {
@@ -131,7 +137,10 @@ func (s *survey) wiretap(e *history.Event) {
 	if e.Op == contract.OpAcquire && e.Stage == history.Answered && e.Granted > 0 {
 		s.grants++
 		s.clients.of(string(e.Proc))
-		s.accounts.of(accountOfKey(e.Key))
+		s.accounts.of(s.subjects.of(e.Key))
+	}
+	if e.Op == contract.OpRevoke && s.subjects.locks {
+		s.clients.of(string(e.Proc))
 	}
 	if !e.Op.Fenced() || e.Payout == "" {
 		return

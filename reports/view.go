@@ -35,6 +35,7 @@ type view struct {
 	Problem    string
 	Omitted    string
 	Lanes      int
+	Locks      bool // only the lock was put to work: no story of a payout, no fence points
 	Policy     template.HTMLAttr
 	Data       template.JS
 	Script     template.JS
@@ -89,7 +90,7 @@ func statusWord(s verdict.Status) (word, mood string) {
 func viewOf(run verdict.Run, st studied) view {
 	v := view{
 		Head: headlineOf(run, st.survey.pauses), Run: run, Chips: chips(run), Facts: facts(run, st),
-		Invariants: invariantViews(run), Points: pointViews(run), Settings: settings(run), Lanes: len(st.data.Clients),
+		Invariants: invariantViews(run), Points: pointViews(run), Settings: settings(run), Lanes: len(st.data.Clients), Locks: st.data.Locks,
 		Services: pairsOf(run.Settings.Services), Versions: pairsOf(run.Versions), Payouts: countsOf(run.Payouts), Operations: countsOf(run.Operations),
 	}
 	v.Title = v.Head.Word + " · " + run.ID
@@ -140,6 +141,9 @@ func facts(run verdict.Run, st studied) []factTile {
 	} else if n := int64(len(st.data.Windows)); n > 0 {
 		add(n, "fault", "faults", "")
 	}
+	if subjectsOf(run).locks {
+		return append(out, lockFacts(run)...)
+	}
 	refused := func(n int64, where, off string) {
 		if f := run.Settings.Fencing; n == 0 && (f == off || f == "off") {
 			where += ", where fencing was off"
@@ -154,6 +158,26 @@ func facts(run verdict.Run, st studied) []factTile {
 	return out
 }
 
+// lockFacts are the numbers of a run in which only the lock was put to work.
+func lockFacts(run verdict.Run) []factTile {
+	var out []factTile
+	for _, f := range []struct{ counter, one, many string }{
+		{"woken_refused", "client came back without its key and was told so", "times a client came back without its key and was told so"},
+		{"contended", "request for a key that somebody else held", "requests for a key that somebody else held"},
+		{"grants", "grant", "grants"},
+	} {
+		n, there := danger(run, f.counter)
+		label := f.many
+		if n == 1 {
+			label = f.one
+		}
+		if there && (n > 0 || f.counter != "woken_refused") {
+			out = append(out, factTile{group(n), label, ""})
+		}
+	}
+	return out
+}
+
 func total(m map[string]int64) (n int64) {
 	for _, v := range m {
 		n += v
@@ -164,7 +188,10 @@ func total(m map[string]int64) (n int64) {
 func violationViewOf(s shown, story int, open bool) violationView {
 	v := violationView{Invariant: s.invariant, Sentence: strings.TrimSuffix(sentenceCase(s.Sentence), "."), Account: s.account(), Payout: s.payout(), Key: s.Key,
 		At: seconds(micros(s.decided())), Story: story, Open: open, Page: s.Page}
-	if v.Account != "" {
+	switch {
+	case s.subjects.locks:
+		v.Account = ""
+	case v.Account != "":
 		v.Key = ""
 	}
 	moved := map[string]bool{}
@@ -230,12 +257,15 @@ func pointViews(run verdict.Run) []pointView {
 
 func settings(run verdict.Run) []pair {
 	s := run.Settings
-	return []pair{
-		{"Workload", s.Workload}, {"Lock backend", s.Backend}, {"Nemesis", s.Nemesis}, {"Fencing", s.Fencing}, {"Seed", fmt.Sprint(s.Seed)},
-		{"Executors", fmt.Sprint(s.Executors)}, {"Accounts", fmt.Sprint(s.Accounts)}, {"Payouts offered per second", fmt.Sprint(s.Rate)},
-		{"Drive", s.Drive.String()}, {"Drain, at most", s.Drain.String()}, {"Events in the history", group(run.Events)},
-		{"Exit status", fmt.Sprint(run.Exit)},
+	out := []pair{{"Workload", s.Workload}, {"Lock backend", s.Backend}, {"Nemesis", s.Nemesis}, {"Fencing", s.Fencing}, {"Seed", fmt.Sprint(s.Seed)}}
+	if subjectsOf(run).locks {
+		out = append(out, pair{"Client processes", fmt.Sprint(s.Clients)}, pair{"Sessions of each", fmt.Sprint(s.Sessions)}, pair{"Keys", fmt.Sprint(s.Keys)},
+			pair{"Turns per second", fmt.Sprint(s.Rate)})
+	} else {
+		out = append(out, pair{"Executors", fmt.Sprint(s.Executors)}, pair{"Accounts", fmt.Sprint(s.Accounts)}, pair{"Payouts offered per second", fmt.Sprint(s.Rate)})
 	}
+	return append(out, pair{"Drive", s.Drive.String()}, pair{"Drain, at most", s.Drain.String()}, pair{"Events in the history", group(run.Events)},
+		pair{"Exit status", fmt.Sprint(run.Exit)})
 }
 
 func pairsOf(m map[string]string) []pair {

@@ -17,8 +17,8 @@ export function draw(canvas, width, data, axis, hover) {
   const s = data.series;
   const perSecond = 1e6 / s.bucket;
   const panels = [
-    { top: gap - 6, name: ['payouts', 'posted /s'], format: rate, lines: [{ values: s.posted.map((n) => n * perSecond), colour: 'lease-chosen', area: true }] },
-    { top: panel + 2 * gap - 6, name: ['latency', 'of writes'], format: span, lines: [{ values: s.p99, colour: 'violet' }, { values: s.p50, colour: 'lease-chosen' }] },
+    { top: gap - 6, name: data.nouns.done, format: rate, lines: [{ values: s.posted.map((n) => n * perSecond), colour: 'lease-chosen', area: true }] },
+    { top: panel + 2 * gap - 6, name: data.nouns.calls, format: span, lines: [{ values: s.p99, colour: 'violet' }, { values: s.p50, colour: 'lease-chosen' }] },
   ];
   for (const p of panels) drawPanel(c, p, { axis, at, left, plot, colour, bucket: s.bucket, windows: data.windows, hover });
   key(c, left, plot, panels[1].top - 10, colour);
@@ -114,8 +114,8 @@ export function describe(t, data) {
   const s = data.series;
   const i = Math.min(Math.max(Math.floor(t / s.bucket), 0), s.posted.length - 1);
   const perSecond = 1e6 / s.bucket;
-  const lines = [`${clock(i * s.bucket)} to ${clock((i + 1) * s.bucket)}`, `${rate(s.posted[i] * perSecond)} payouts posted per second`];
-  if (s.p50[i] >= 0) lines.push(`writes answered: ${s.calls[i]}, p50 ${span(s.p50[i])}, p99 ${span(s.p99[i])}`);
+  const lines = [`${clock(i * s.bucket)} to ${clock((i + 1) * s.bucket)}`, `${rate(s.posted[i] * perSecond)} ${data.nouns.doneLong}`];
+  if (s.p50[i] >= 0) lines.push(`${data.nouns.callsLong} answered: ${s.calls[i]}, p50 ${span(s.p50[i])}, p99 ${span(s.p99[i])}`);
   if (s.refused[i]) lines.push(`${s.refused[i]} refused`);
   return lines;
 }

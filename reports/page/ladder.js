@@ -96,7 +96,7 @@ function stairs(c, rungs, at, y, axis, colour, dash) {
 export function describe(t, l, data, account) {
   const last = (rungs) => rungs.filter(([at]) => at <= t).pop();
   const holder = l.leases.filter((x) => x.from <= t && x.to >= t).pop();
-  const lines = [`account ${data.accountName(account)} at ${clock(t)}`];
+  const lines = [`${data.nouns.subject} ${data.accountName(account)} at ${clock(t)}`];
   lines.push(holder ? `${data.clients[holder.client]} holds it under token ${holder.token}` : 'nobody holds it');
   const fence = last(l.ladder.fence);
   const mark = last(l.ladder.mark);

@@ -68,7 +68,7 @@ function drawName(c, lane, left, colour, layout, data) {
   } else c.font = '12px ' + fonts;
   c.fillStyle = colour('ink');
   c.textAlign = 'left';
-  const name = left < 90 ? lane.name.replace(/^executor-/, 'ex-') : lane.name;
+  const name = left < 90 ? lane.name.replace(/^executor-/, 'ex-').replace(/^lock-client-/, 'lc-') : lane.name;
   c.fillText(fit(c, name, left - 10), 2, lane.top + lane.height / 2);
   c.font = '12px ' + fonts;
 }
@@ -138,7 +138,7 @@ function drawMark(c, m, layout, at, axis, colour, chosen) {
   const b = markBox(m, layout, at);
   if (!b) return;
   c.globalAlpha = chosen && !chosen(m) ? 0.2 : 1;
-  c.fillStyle = m.stale ? colour(m.point === 'rail' ? 'refused-rail' : 'refused-row') : colour('muted');
+  c.fillStyle = m.point === 'revoke' ? colour('violet') : m.stale ? colour(m.point === 'rail' ? 'refused-rail' : 'refused-row') : colour('muted');
   c.strokeStyle = colour('lane');
   c.lineWidth = 1.5;
   c.beginPath();
@@ -149,13 +149,13 @@ function drawMark(c, m, layout, at, axis, colour, chosen) {
   c.globalAlpha = 1;
 }
 
-/** shape outlines the sign of a fence point: a triangle for the rail, a disc for the account row, a square for the ledger. */
+/** shape outlines the sign of a point: a triangle for the rail, a disc for the account row and the lock, a square for the ledger and a revoke. */
 export function shape(c, point, x, y) {
   if (point === 'rail') {
     c.moveTo(x, y - 5);
     c.lineTo(x + 5, y + 4);
     c.lineTo(x - 5, y + 4);
-  } else if (point === 'ledger') c.rect(x - 4, y - 4, 8, 8);
+  } else if (point === 'ledger' || point === 'revoke') c.rect(x - 4, y - 4, 8, 8);
   else c.arc(x, y, 4.2, 0, 2 * Math.PI);
 }
 
@@ -212,10 +212,12 @@ export function describe(found, data) {
   }
   const who = data.clients[it.client] || 'somebody';
   if (kind === 'mark') {
+    if (it.point === 'revoke') return [`${who} revoked token ${it.token}`, `key ${data.accountName(it.account)}`, clock(it.at)];
+    if (it.point === 'lock') return [`${who}: ${it.op} under token ${it.token} answered LOCK_LOST`, `key ${data.accountName(it.account)}, granted last with token ${it.highest}`, clock(it.at)];
     const lines = [`${who}: ${it.op} under token ${it.token} refused at ${pointName(it.point)}`, `highest token there: ${it.highest}`];
     if (!it.stale) lines.push('the same token again: a retry, no danger');
     lines.push(`account ${data.accountName(it.account)}` + (it.payout >= 0 ? `, payout ${data.payoutName(data.payouts[it.payout].id)}` : ''), clock(it.at));
     return lines;
   }
-  return [`${who} held account ${data.accountName(it.account)} under token ${it.token}`, `${clock(it.from)} to ${clock(it.to)}, ${span(it.to - it.from)}`, endName(it.end)];
+  return [`${who} held ${data.nouns.subject} ${data.accountName(it.account)} under token ${it.token}`, `${clock(it.from)} to ${clock(it.to)}, ${span(it.to - it.from)}`, endName(it.end)];
 }

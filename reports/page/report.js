@@ -5,8 +5,8 @@ import { Stories } from './story.js';
 import { Timeline } from './timeline.js';
 
 const data = load();
-const stories = new Stories(data);
-const timeline = new Timeline(data, (n, go) => stories.tell(n, go));
+const stories = data.locks ? null : new Stories(data);
+const timeline = new Timeline(data, (n, go) => stories?.tell(n, go));
 
 for (const b of document.querySelectorAll('[data-goto]')) {
   b.addEventListener('click', () => {

@@ -23,7 +23,7 @@ function tokens(data, token) {
   if (!leases.length && !marks.length && !payouts.length) return [];
   const times = [...leases.flatMap((l) => [l.from, l.to]), ...marks.map((m) => m.at), ...(leases.length ? [] : payouts.flatMap((p) => [p.from, p.to]))];
   const told = payouts.find((p) => data.storyAt.has(p.id));
-  const who = leases.length ? `${data.clients[leases[0].client]}, account ${data.accountName(leases[0].account)}` : '';
+  const who = leases.length ? `${data.clients[leases[0].client]}, ${data.nouns.subject} ${data.accountName(leases[0].account)}` : '';
   return [{
     kind: 'token', label: token, note: who, from: Math.min(...times), to: Math.max(...times),
     match: (x) => x.token === token, story: told ? data.storyAt.get(told.id) : -1, account: leases.length ? leases[0].account : -1,
@@ -31,7 +31,7 @@ function tokens(data, token) {
 }
 
 function accountHit(data, id, account) {
-  return { kind: 'account', label: id, note: '', from: 0, to: data.span, match: (x) => x.account === account, story: -1, account };
+  return { kind: data.nouns.subject, label: id, note: '', from: 0, to: data.span, match: (x) => x.account === account, story: -1, account };
 }
 
 function payoutHit(data, p) {

@@ -34,8 +34,8 @@ export class Timeline {
     const canvas = (label) => el('canvas', { role: 'img', 'aria-label': label });
     this.strip = canvas('The whole run in small; drag to move');
     this.map = canvas(this.summary());
-    this.chart = canvas('Payouts posted per second, and latency of writes at p50 and p99, over time');
-    this.steps = canvas('Tokens granted, fence and rail mark of one account over time');
+    this.chart = canvas(this.data.nouns.chart);
+    this.steps = canvas(this.data.nouns.ladder);
     this.strip.className = 'strip';
     this.map.tabIndex = 0;
     this.map.id = 'lanes';
@@ -55,7 +55,7 @@ export class Timeline {
 
   summary() {
     const d = this.data;
-    return `Lanes of ${plural(d.clients.length, 'executor', 'executors')}: ${plural(d.leases.length, 'lease', 'leases')}, ${plural(d.windows.length, 'fault', 'faults')}, ${plural(d.marks.length, 'refusal', 'refusals')}, ${plural(d.guilty.length, 'violation', 'violations')}. Keys: plus and minus zoom, arrows move, n and p go to the next and previous refusal, v to the first violation, 0 shows all.`;
+    return `Lanes of ${plural(d.clients.length, d.nouns.holder, d.nouns.holders)}: ${plural(d.leases.length, 'lease', 'leases')}, ${plural(d.windows.length, 'fault', 'faults')}, ${plural(d.marks.length, 'refusal', 'refusals')}, ${plural(d.guilty.length, 'violation', 'violations')}. Keys: plus and minus zoom, arrows move, n and p go to the next and previous refusal, v to the first violation, 0 shows all.`;
   }
 
   bar() {
@@ -63,8 +63,9 @@ export class Timeline {
     const jump = this.data.guilty.length
       ? button('First violation', 'Jump to the first violation (v)', () => this.violation(this.first), { class: 'bad', id: 'first-violation' })
       : null;
-    const by = ['executor', 'account'].map((name) => button('by ' + name, `One lane per ${name}`, () => this.group(name), { 'aria-pressed': name === 'executor', 'data-by': name }));
-    this.input = el('input', { type: 'search', id: 'search', placeholder: 'Payout, account or token', 'aria-label': 'Search by payout, account or token', autocomplete: 'off', spellcheck: 'false', oninput: () => this.search(false), onkeydown: (e) => { if (e.key === 'Enter') this.search(true); if (e.key === 'Escape') this.clear(); } });
+    const { nouns } = this.data;
+    const by = ['executor', 'account'].map((name, i) => [name, [nouns.holder, nouns.subject][i]]).map(([name, noun]) => button('by ' + noun, `One lane per ${noun}`, () => this.group(name), { 'aria-pressed': name === 'executor', 'data-by': name }));
+    this.input = el('input', { type: 'search', id: 'search', placeholder: nouns.search, 'aria-label': 'Search by ' + nouns.search.toLowerCase(), autocomplete: 'off', spellcheck: 'false', oninput: () => this.search(false), onkeydown: (e) => { if (e.key === 'Enter') this.search(true); if (e.key === 'Escape') this.clear(); } });
     this.byButtons = by;
     return [
       el('span', { class: 'group' }, button('−', 'Zoom out (−)', () => this.axis.zoom(2)), button('+', 'Zoom in (+)', () => this.axis.zoom(0.5)), button('All', 'Show the whole run (0)', () => this.axis.fit())),
@@ -74,11 +75,12 @@ export class Timeline {
   }
 
   ladderBar() {
-    const pick = el('select', { 'aria-label': 'Account of the token ladder', onchange: (e) => this.ladderOf(Number(e.target.value)) },
+    const pick = el('select', { 'aria-label': `The token ladder’s ${this.data.nouns.subject}`, onchange: (e) => this.ladderOf(Number(e.target.value)) },
       this.data.accounts.map((id, i) => el('option', { value: i, selected: i === this.account }, this.data.accountName(i))));
     this.pick = pick;
-    return el('div', { class: 'key ladder-key' }, el('label', {}, 'Token ladder of account ', pick),
-      el('span', {}, el('i', { class: 'swatch line-row' }), 'fence'), el('span', {}, el('i', { class: 'swatch line-rail' }), 'rail’s mark'), el('span', {}, el('i', { class: 'swatch cross' }), 'stale write refused'), el('span', { class: 'coarse' }));
+    return el('div', { class: 'key ladder-key' }, el('label', {}, `Token ladder of ${this.data.nouns.subject} `, pick),
+      this.data.locks ? null : [el('span', {}, el('i', { class: 'swatch line-row' }), 'fence'), el('span', {}, el('i', { class: 'swatch line-rail' }), 'rail’s mark')],
+      el('span', {}, el('i', { class: 'swatch cross' }), this.data.locks ? 'LOCK_LOST' : 'stale write refused'), el('span', { class: 'coarse' }));
   }
 
   drawKey() {
@@ -86,16 +88,23 @@ export class Timeline {
     const executors = this.layout.by === 'executor';
     const many = executors && this.data.density ? sign('many', 'leases, where they are too many to keep') : null;
     const holders = executors ? [sign('lease', 'lease'), many] : this.data.clients.slice(0, 12).map((name, i) => sign('who-' + (i % 6), name));
-    replace(this.keyNode, holders, sign('lapsed', 'lease ran out'), executors && sign('fault', 'stopped'), sign('rail', 'refused at the rail'), sign('row', 'refused at the account row'), this.data.guilty.length ? sign('cross', 'violation') : null);
+    replace(this.keyNode, holders, sign('lapsed', 'lease ran out'), executors && sign('fault', 'stopped'), this.data.locks ? [sign('row', 'LOCK_LOST: it came to use a grant that was over'), sign('revoked', 'revoked')] : [sign('rail', 'refused at the rail'), sign('row', 'refused at the account row')], this.data.guilty.length ? sign('cross', 'violation') : null);
   }
 
   table() {
-    const rows = this.data.marks.slice(0, 300);
+    const all = this.data.marks.filter((m) => m.point !== 'revoke');
+    const rows = all.slice(0, 300);
     if (!rows.length) return null;
-    return el('details', { class: 'refusals' }, el('summary', {}, `The refusals as a table (${rows.length < this.data.marks.length ? 'first ' : ''}${rows.length})`),
+    return el('details', { class: 'refusals' }, el('summary', {}, `The refusals as a table (${rows.length < all.length ? 'first ' : ''}${rows.length})`),
       el('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Table of the refusals' }, el('table', {},
-        el('thead', {}, el('tr', {}, ['Time', 'Client', 'Write', 'Fence point', 'Token', 'Highest', 'Account', 'Payout'].map((h) => el('th', { scope: 'col' }, h)))),
-        el('tbody', {}, rows.map((m) => el('tr', {}, el('td', { class: 'num' }, clock(m.at)), el('td', {}, this.data.clients[m.client] || ''), el('td', {}, m.op), el('td', {}, m.point + (m.stale ? '' : ' (same token)')), el('td', { class: 'num' }, m.token), el('td', { class: 'num' }, m.highest), el('td', {}, el('code', {}, this.data.accountName(m.account))), el('td', {}, this.payoutCell(m))))))));
+        el('thead', {}, el('tr', {}, this.columns().map((h) => el('th', { scope: 'col' }, h)))),
+        el('tbody', {}, rows.map((m) => el('tr', {}, el('td', { class: 'num' }, clock(m.at)), el('td', {}, this.data.clients[m.client] || ''), el('td', {}, m.op), this.data.locks ? null : el('td', {}, m.point + (m.stale ? '' : ' (same token)')), el('td', { class: 'num' }, m.token), el('td', { class: 'num' }, m.highest), el('td', {}, el('code', {}, this.data.accountName(m.account))), this.data.locks ? null : el('td', {}, this.payoutCell(m))))))));
+  }
+
+  columns() {
+    return this.data.locks
+      ? ['Time', 'Client', 'Request', 'Token', 'Granted last', 'Key']
+      : ['Time', 'Client', 'Write', 'Fence point', 'Token', 'Highest', 'Account', 'Payout'];
   }
 
   payoutCell(m) {
@@ -199,7 +208,7 @@ export class Timeline {
     if (!this.input.value.trim()) return this.clear();
     if (!hits.length) {
       this.chosen = null;
-      this.say('Nothing here has that payout, account or token.');
+      this.say(`Nothing here is that ${this.data.nouns.search.toLowerCase()}.`);
       return this.draw();
     }
     if (go) return this.show(hits[0]);

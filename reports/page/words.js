@@ -33,10 +33,26 @@ export function short(id, tail) {
 
 export const plural = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
-const points = { rail: 'the rail', account: 'the account row', ledger: 'the ledger' };
+/** nouns are what things are called by workload: what a key stands for, who holds it, what is counted. */
+export const nouns = {
+  payout: {
+    subject: 'account', holder: 'executor', holders: 'executors', search: 'Payout, account or token', refusal: 'Write',
+    done: ['payouts', 'posted /s'], doneLong: 'payouts posted per second', calls: ['latency', 'of writes'], callsLong: 'writes',
+    chart: 'Payouts posted per second, and latency of writes at p50 and p99, over time',
+    ladder: 'Tokens granted, fence and rail mark of one account over time',
+  },
+  lock: {
+    subject: 'key', holder: 'client', holders: 'clients', search: 'Key or token', refusal: 'Request',
+    done: ['grants', '/s'], doneLong: 'grants per second', calls: ['latency', 'of releases'], callsLong: 'releases and renewals',
+    chart: 'Grants per second, and latency of releases and renewals at p50 and p99, over time',
+    ladder: 'Tokens that one key was granted with over time',
+  },
+};
+
+const points = { rail: 'the rail', account: 'the account row', ledger: 'the ledger', lock: 'the lock' };
 export const pointName = (p) => points[p] || p;
 
-const ends = ['released', 'ran out', 'superseded by the next grant', 'ended with its session', 'still held at the end'];
+const ends = ['released', 'ran out', 'superseded by the next grant', 'ended with its session', 'still held at the end', 'revoked by the operator'];
 export const endName = (n) => ends[n] || '';
 
 /** compareTokens orders tokens as the numbers they are; what is no number, from damaged evidence, comes last. */
