@@ -104,10 +104,10 @@ func (d *locks) start(ctx context.Context, l workloads.Lock) error {
 // lockKeys are the names of n keys. They are alike on purpose: no key may touch another of which it is a part, or that
 // differs in case alone.
 func lockKeys(n int) []string {
-	first := []string{"key", "key/1", "KEY", "key 1"}
+	first := []string{"hot", "hot/1", "HOT", "hot 1"}
 	keys := slices.Clone(first[:min(n, len(first))])
 	for i := len(keys); i < n; i++ {
-		keys = append(keys, fmt.Sprintf("key/%d", i))
+		keys = append(keys, fmt.Sprintf("hot/%d", i))
 	}
 	return keys
 }
