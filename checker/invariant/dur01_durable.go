@@ -22,6 +22,7 @@ type durable struct {
 	sent     map[int64]sending // open calls
 	replies  map[*payout]*replies
 	attempts map[string]int64 // payout → the token of its attempt at the rail
+	silent   bool             // the lock store keeps leases alive without a change in its log
 
 	replays, lost int64
 }
@@ -44,10 +45,10 @@ type reply struct {
 	i, t, calls int64
 }
 
-func newDurable(b *book, t *tally) *durable {
+func newDurable(b *book, t *tally, s verdict.Settings) *durable {
 	f := &durable{
 		findings: findings{id: "DUR-01", guarantee: "The effect of whatever was answered definite was committed before the answer, and a replay equals its original.", book: b, tally: t},
-		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, replies: map[*payout]*replies{}, attempts: map[string]int64{},
+		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, replies: map[*payout]*replies{}, attempts: map[string]int64{}, silent: onEtcd(s),
 	}
 	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
 		f.stores[w] = &effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}}

@@ -167,7 +167,7 @@ func (r *recorded) show(where history.Witness) *history.Event {
 
 // promised is the effect that a definite answer promises, and the witness that must have it; "" where it promises none.
 func (f *durable) promised(e *history.Event) (effect, history.Witness) {
-	if e.Type != contract.OK {
+	if e.Type != contract.OK || f.silent && (e.Op == contract.OpHeartbeat || e.Op == contract.OpRenew) {
 		return effect{}, ""
 	}
 	switch e.Op {

@@ -33,18 +33,26 @@ type Fold interface {
 // folds makes the folds that apply to a run's workload, in the order of their verdicts. Another invariant is another file
 // and a line here.
 func folds(b *book, t *tally, s verdict.Settings) []Fold {
+	var held Fold = newLeases(b, t)
+	if onEtcd(s) {
+		held = newEtcdLeases(b, t)
+	}
 	if s.Workload == lockWorkload {
-		return []Fold{newGrants(b, t), newLeases(b, t), newProgress(b, t, s), newDurable(b, t)}
+		return []Fold{newGrants(b, t), held, newProgress(b, t, s), newDurable(b, t, s)}
 	}
 	return []Fold{
 		newTokenOrder(b, t), newPaidOnce(b, t), newBalance(b, t), newGrants(b, t), newFencePoints(b, t),
-		newLeases(b, t), newGranted(b, t), newStates(b, t), newProgress(b, t, s), newDeadlines(b, t, s), newDurable(b, t),
+		held, newGranted(b, t), newStates(b, t), newProgress(b, t, s), newDeadlines(b, t, s), newDurable(b, t, s),
 	}
 }
 
 // lockWorkload is the workload without payouts: where no money moves, nothing can be said about money. Its clients come
 // late on purpose, so SDK-01 does not apply to it either.
 const lockWorkload = "lock"
+
+// onEtcd tells whether the lock's store is etcd. Its log has the rows that lockdb has, but no times in them and no
+// renewals.
+func onEtcd(s verdict.Settings) bool { return s.Backend == "etcd" }
 
 // tally is shared by all folds of a Judge: how much was found, and what first.
 type tally struct {

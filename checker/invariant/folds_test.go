@@ -22,12 +22,18 @@ func fallen(verdicts map[string]verdict.Invariant) string {
 	return strings.Join(ids, " ")
 }
 
-// tell judges stories that begin with a bank, and looks at all invariants.
+// tell judges stories that begin with a bank, whichever store the lock has, and looks at all invariants.
 func tell(t *testing.T, stories []wrong) {
+	t.Helper()
+	tellOf(t, bank, stories)
+	t.Run("on etcd", func(t *testing.T) { tellOf(t, bankOnEtcd, stories) })
+}
+
+func tellOf(t *testing.T, begin func() *world, stories []wrong) {
 	t.Helper()
 	for _, c := range stories {
 		t.Run(c.name, func(t *testing.T) {
-			w := bank()
+			w := begin()
 			c.story(w)
 			w.watermarks()
 			proven(t, c, judged(w.events, nil))

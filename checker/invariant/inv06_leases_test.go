@@ -50,7 +50,7 @@ func TestLeases(t *testing.T) {
 		r.answer = answer{status: 409, code: contract.LockLost}
 		w.reply(r)
 	}
-	tell(t, []wrong{
+	tellOf(t, bank, []wrong{
 		{"a key is granted while another session holds it", func(w *world) {
 			w.take("executor-1", "alice")
 			w.take("executor-2", "alice")

@@ -21,12 +21,20 @@ type progress struct {
 	limits   limits
 	pulse    pulse
 	payouts  map[*payout]*journey
-	keys     *reclaims
+	keys     reclaiming
 	alive    bool           // the history has signs of life of the harness
 	healed   *history.Event // the drain began: all faults are over
 	over     *history.Event // the services are stopped, or the run was cut short
 	doubt    string
 	waitable func(contract.State) bool // somebody is there to take a payout in this state further
+}
+
+// reclaiming watches the keys of holders that died.
+type reclaiming interface {
+	observe(e *history.Event)
+	finish()
+	regranted() int64    // how many keys of dead holders were granted again
+	lastElection() int64 // when the store's latest election had been, 0 without one: it lengthens leases
 }
 
 // journey is when a payout began, was first claimed and ended, by the harness's clock; 0 for not yet.
@@ -58,6 +66,9 @@ func newProgress(b *book, t *tally, s verdict.Settings) *progress {
 		payouts:  map[*payout]*journey{},
 	}
 	f.keys = &reclaims{progress: f, keys: map[string]*claimedKey{}}
+	if onEtcd(s) {
+		f.keys = newEtcdReclaims(f)
+	}
 	_, reconciled := s.Services["RECONCILER_SETTLEMENTWINDOW"]
 	if reconciled {
 		// The first round after it became ambiguous sees it, and the first after the window resolves it; each may have to wait
@@ -193,7 +204,8 @@ func (f *progress) late(p *payout, j *journey, due int64, open int) {
 }
 
 // due is when the last payout has to be at its end, and how many were open when all was healed. The payouts of one
-// account are served one after the other, so the account with the most of them may set the pace.
+// account are served one after the other, so the account with the most of them may set the pace. A later election of the
+// lock's store begins the time anew, as it does with every lease.
 func (f *progress) due() (at int64, open int) {
 	if f.healed == nil {
 		return 0, 0
@@ -217,11 +229,11 @@ func (f *progress) due() (at int64, open int) {
 	slices.Sort(served)
 	median := time.Duration(served[len(served)/2])
 	load := 3 * max(median*time.Duration(open)/time.Duration(f.limits.executors), median*time.Duration(most))
-	return f.healed.T + int64(f.limits.fixed+load), open
+	return max(f.healed.T, f.keys.lastElection()) + int64(f.limits.fixed+load), open
 }
 
 func (f *progress) Verdict() verdict.Invariant {
-	v := f.verdict(map[string]int64{"dead_holders": f.keys.again})
+	v := f.verdict(map[string]int64{"dead_holders": f.keys.regranted()})
 	v.Doubt = f.doubt
 	return v
 }

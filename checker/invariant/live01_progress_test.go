@@ -45,8 +45,10 @@ func (l live) pay(payout string) {
 
 // drive is a run in which p1 was paid in a second, and the two payouts p2 of alice and q1 of bob are open when it is
 // healed: they have 11.25 s + 3 s.
-func drive() live {
-	l := live{newWorld()}
+func drive() live { return driveOn(newWorld()) }
+
+func driveOn(w *world) live {
+	l := live{w}
 	l.openAccount("clearing", 0)
 	for id, account := range map[string]string{"p1": "alice", "p2": "alice", "q1": "bob"} {
 		if l.accounts[account] == nil {
@@ -62,7 +64,11 @@ func drive() live {
 
 func (l live) progress() verdict.Invariant {
 	l.watermarks()
-	j := NewJudge(liveSettings)
+	settings := liveSettings
+	if l.etcd {
+		settings.Backend = "etcd"
+	}
+	j := NewJudge(settings)
 	for i := range l.events {
 		j.Observe(&l.events[i])
 	}

@@ -27,12 +27,12 @@ type claimedKey struct {
 	session, holder string
 	ttl             int64
 	alive           *history.Event // the last grant or renewal: committed at the latest when it was recorded
-	refused         *refusal       // the first request that was refused since the last watermark
+	refused         *exchange      // the first request that was refused since the last watermark
 	told            bool           // reported already
 }
 
-// refusal is an acquire that was answered LOCK_CONTENDED.
-type refusal struct{ sent, answer *history.Event }
+// exchange is a request and its answer.
+type exchange struct{ sent, answer *history.Event }
 
 func (r *reclaims) key(name string) *claimedKey {
 	k := r.keys[name]
@@ -56,7 +56,7 @@ func (r *reclaims) observe(e *history.Event) {
 	case e.W == history.Wiretap && e.Op == contract.OpAcquire && e.Stage == history.Answered && e.Code == contract.LockContended:
 		if c := r.progress.book.call; c != nil && c.sent != nil {
 			if k := r.key(e.Key); k.refused == nil {
-				k.refused = &refusal{c.sent, r.progress.book.keep(e)}
+				k.refused = &exchange{c.sent, r.progress.book.keep(e)}
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (r *reclaims) judge(covers int64) {
 	}
 }
 
-func (r *reclaims) report(name string, k *claimedKey, x *refusal) {
+func (r *reclaims) report(name string, k *claimedKey, x *exchange) {
 	f := r.progress
 	if f.pulse.stood(k.alive.T, x.answer.T) > standby {
 		f.unresolved++
@@ -122,3 +122,8 @@ func (r *reclaims) report(name string, k *claimedKey, x *refusal) {
 
 // finish gives up what the log did not come to.
 func (r *reclaims) finish() { clear(r.keys) }
+
+func (r *reclaims) regranted() int64 { return r.again }
+
+// lastElection: one PostgreSQL elects nobody.
+func (r *reclaims) lastElection() int64 { return 0 }

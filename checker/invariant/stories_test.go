@@ -14,7 +14,13 @@ var judgedIDs = []string{"INV-01", "INV-02", "INV-03", "INV-04", "INV-05"}
 
 // judged runs a Judge over events and gives the verdicts by id.
 func judged(events []history.Event, gaps map[history.Witness]string) map[string]verdict.Invariant {
-	j := NewJudge(verdict.Settings{Workload: "payout", Backend: "pg", Nemesis: "none", Fencing: "on"})
+	backend := "pg"
+	for i := range events {
+		if events[i].Proc == "etcd" {
+			backend = "etcd"
+		}
+	}
+	j := NewJudge(verdict.Settings{Workload: "payout", Backend: backend, Nemesis: "none", Fencing: "on"})
 	for i := range events {
 		j.Observe(&events[i])
 	}
@@ -37,8 +43,16 @@ func violated(verdicts map[string]verdict.Invariant) string {
 }
 
 // bank is a world with two customers and a clearing account, a payout paid on each.
-func bank() *world {
+func bank() *world { return bankOn(newWorld()) }
+
+// bankOnEtcd is a bank whose lock's store is etcd.
+func bankOnEtcd() *world {
 	w := newWorld()
+	w.etcd = true
+	return bankOn(w)
+}
+
+func bankOn(w *world) *world {
 	w.openAccount("clearing", 0)
 	w.openAccount("alice", 1000)
 	w.openAccount("bob", 1000)
@@ -70,8 +84,9 @@ func stall(w *world, op contract.Op) int64 {
 }
 
 // healthy is a run with stalls before every step, at both fence points, and a lost answer.
-func healthy() *world {
-	w := bank()
+func healthy() *world { return healthyOn(bank()) }
+
+func healthyOn(w *world) *world {
 	t1 := stall(w, contract.OpSubmit)
 	w.do("executor-1", contract.OpSubmit, "p2", t1)
 	w.do("executor-1", contract.OpOutcome, "p2", t1)
@@ -150,9 +165,15 @@ type wrong struct {
 
 func check(t *testing.T, cases []wrong) {
 	t.Helper()
+	checkOf(t, bank, cases)
+	t.Run("on etcd", func(t *testing.T) { checkOf(t, bankOnEtcd, cases) })
+}
+
+func checkOf(t *testing.T, begin func() *world, cases []wrong) {
+	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			w := bank()
+			w := begin()
 			c.story(w)
 			w.watermarks()
 			got := judged(w.events, nil)

@@ -1,0 +1,141 @@
+package invariant
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+)
+
+// hear takes what the wiretap says of grants and sessions.
+func (f *etcdLeases) hear(e *history.Event) {
+	switch {
+	case e.Op == contract.OpRelease && e.Stage == history.Forwarded:
+		if l := f.key(e.Key).lifeOf(e.Token); l.released == 0 {
+			l.released = e.T
+		}
+	case e.Op == contract.OpHeartbeat && e.Stage == history.Forwarded:
+		f.beats[e.Call] = sending{e.I, e.T}
+	case e.Op == contract.OpHeartbeat && e.Stage == history.Answered:
+		sent, there := f.beats[e.Call]
+		delete(f.beats, e.Call)
+		if there && isAnswer(e, contract.OpHeartbeat) {
+			f.beat(e, sent)
+		}
+	case f.book.call == nil || f.book.call.sent == nil:
+	case isAnswer(e, contract.OpAcquire) && e.Granted > 0:
+		f.lived(e, e.Granted, f.book.call.sent)
+	case isAnswer(e, contract.OpRenew):
+		f.renewed++
+		f.lived(e, e.Token, f.book.call.sent)
+	}
+	f.passed = max(f.passed, e.T)
+	f.settle()
+}
+
+// lived takes the answer to an acquire or a renewal that succeeded: the grant lived when it was forwarded, or later, and
+// its lease began anew then. Answers come late, and the end of the grant may have been judged without them.
+func (f *etcdLeases) lived(e *history.Event, token int64, sent *history.Event) {
+	k := f.key(e.Key)
+	l := k.lifeOf(token)
+	if l.sign == nil || sent.T > l.sign.T {
+		l.sign = sent
+	}
+	x := k.ended(token)
+	if e.Op == contract.OpRenew {
+		if l.renewal == nil || sent.T > l.renewal.sent.T {
+			l.renewal = &exchange{sent, f.book.keep(e)}
+		}
+		if x != nil && f.revived(x, l.renewal) {
+			return
+		}
+	}
+	switch {
+	case x == nil || x.ttl <= 0 || slices.Contains(f.early, x) || x.cause != causeNone && x.cause != causeLapse:
+	case x.event.T < l.atLeast(x.ttl):
+		f.retract(x)
+		f.tooEarly(x, l, f.book.keep(e))
+	case x.cause == causeNone:
+		f.ranOut(x, causeLapse)
+	}
+}
+
+// revived reports a renewal that succeeded although it was forwarded after the end of its grant had been recorded.
+func (f *etcdLeases) revived(x *etcdEnd, r *exchange) bool {
+	if r.sent.T <= x.event.T || x.told {
+		return false
+	}
+	f.retract(x)
+	x.cause, x.told = causeReported, true
+	f.checked++
+	f.report(fmt.Sprintf("%s renewed key %s with token %d %s after the grant had ended", r.sent.Proc, x.key, x.token, since(x.event.T, r.sent.T)),
+		want{key: x.key, tokens: [2]int64{x.token}}, x.etcdGrant.event, x.event, r.sent, r.answer)
+	return true
+}
+
+// retract takes back that x was counted as lapsed.
+func (f *etcdLeases) retract(x *etcdEnd) {
+	if x.cause == causeLapse {
+		f.lapsed--
+		if x.counted {
+			f.takeovers--
+		}
+	}
+}
+
+// beat: a session that has ended does not beat any more.
+func (f *etcdLeases) beat(e *history.Event, sent sending) {
+	if end := f.dead.events[e.Session]; end != nil && end.T < sent.t {
+		f.checked++
+		f.report(fmt.Sprintf("%s's session %s beat %s after it had ended", e.Proc, e.Session, since(end.T, sent.t)), want{}, end, sentAs(e, sent), f.book.keep(e))
+	}
+}
+
+// settle concludes about the ends that the wiretap has passed: every release that can have been their cause has been
+// recorded.
+func (f *etcdLeases) settle() {
+	for len(f.early) > 0 && f.early[0].event.T < f.passed {
+		x := f.early[0]
+		f.early = slices.Delete(f.early, 0, 1)
+		if x.cause == causeNone {
+			f.conclude(x)
+		}
+	}
+}
+
+func (f *etcdLeases) conclude(x *etcdEnd) {
+	k := f.keys[x.key]
+	l := k.life(x.token)
+	switch {
+	case l != nil && l.released != 0 && l.released <= x.event.T:
+		x.cause = causeRelease
+		f.checked++
+	case f.open || f.book.lost[history.Wiretap] || l == nil && x.token <= k.forgotten || x.ttl <= 0:
+		x.cause = causeReported
+		f.unresolved++
+	case l == nil || l.sign == nil:
+		f.checked++ // the server may take a grant back that nobody was told of
+	case x.event.T >= l.atLeast(x.ttl):
+		f.checked++
+		f.ranOut(x, causeLapse)
+	default:
+		f.checked++
+		f.tooEarly(x, l, nil)
+	}
+}
+
+// tooEarly reports an end that no lease running out can explain.
+func (f *etcdLeases) tooEarly(x *etcdEnd, l *life, answer *history.Event) {
+	x.cause, x.told = causeReported, true
+	f.report(fmt.Sprintf("%s's grant of key %s with token %d ended %s after a request that gave it %s at least, without a release under its token, a revoke or its session's end",
+		x.owner, x.key, x.token, since(l.sign.T, x.event.T), since(0, x.ttl)), want{key: x.key, tokens: [2]int64{x.token}}, x.etcdGrant.event, l.sign, x.event, answer)
+}
+
+// Finish: what nobody has asked for by now, nobody asked for, if the wiretap is whole.
+func (f *etcdLeases) Finish(whole func(history.Witness) bool) {
+	f.open = !whole(history.Wiretap)
+	f.passed = math.MaxInt64
+	f.settle()
+}
