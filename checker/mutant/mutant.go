@@ -95,7 +95,7 @@ func Select(all []Mutant, only string) ([]Mutant, error) {
 		name = strings.TrimSpace(name)
 		i := slices.Index(names, name)
 		if i < 0 {
-			return nil, fmt.Errorf("%q is no mutant; did you mean %q?", name, contract.Nearest(name, names))
+			return nil, fmt.Errorf("%q is no mutant%s", name, contract.Meant(name, names))
 		}
 		wanted[name] = true
 		wanted[all[i].Unmasked] = true
@@ -119,7 +119,7 @@ func parse(name string, text []byte) (Mutant, error) {
 			m.Services = words(v)
 			for _, s := range m.Services {
 				if !slices.Contains(binaries, s) {
-					return fmt.Errorf("%q is no service; did you mean %q?", s, contract.Nearest(s, binaries))
+					return fmt.Errorf("%q is no service%s", s, contract.Meant(s, binaries))
 				}
 			}
 			return nil
@@ -140,7 +140,7 @@ func parse(name string, text []byte) (Mutant, error) {
 				known = append(known, k)
 			}
 			slices.Sort(known)
-			return Mutant{}, fmt.Errorf("%q is no field of its header; did you mean %q?", key, contract.Nearest(key, known))
+			return Mutant{}, fmt.Errorf("%q is no field of its header%s", key, contract.Meant(key, known))
 		case len(values) != 1:
 			return Mutant{}, fmt.Errorf("its header has %s twice", key)
 		}
@@ -222,7 +222,7 @@ func invariants(v string) ([]string, error) {
 	all := words(v)
 	for _, id := range all {
 		if !slices.Contains(verdict.IDs(), id) {
-			return nil, fmt.Errorf("%q is no invariant; did you mean %s?", id, contract.Nearest(id, verdict.IDs()))
+			return nil, fmt.Errorf("%q is no invariant%s", id, contract.Meant(id, verdict.IDs()))
 		}
 	}
 	return all, nil

@@ -48,7 +48,7 @@ func TestAPatchThatSaysSomethingWrongIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ replace, with, want string }{
 		"a mistyped field":                {"Breaks:", "Break:", `did you mean "Breaks"?`},
 		"a mistyped service":              {"lock-server", "lock-serve", `did you mean "lock-server"?`},
-		"a mistyped invariant":            {"INV-06", "INV-60", `did you mean INV-`},
+		"a mistyped invariant":            {"INV-06", "INV-60", `did you mean "INV-`},
 		"a seed that is none":             {"Seeds: 1", "Seeds: one", `"one" is no seed`},
 		"no seeds":                        {"Seeds: 1, 2 3\n", "", "no Seeds"},
 		"no service":                      {"Service: lock-server\n", "", "no Service"},

@@ -202,9 +202,9 @@ func TestAWrongExpectationSaysWhatWasProbablyMeant(t *testing.T) {
 	for text, want := range map[string]string{
 		"":               "id is missing",
 		"INV-02,,":       "id is missing",
-		"INV-2":          "did you mean INV-02?",
-		"INV02?":         "did you mean INV-02?",
-		"INV-01,inv_04":  `"inv_04" is no invariant; did you mean INV-04?`,
+		"INV-2":          "did you mean \"INV-02\"?",
+		"INV02?":         "did you mean \"INV-02\"?",
+		"INV-01,inv_04":  `"inv_04" is no invariant; did you mean "INV-04"?`,
 		"INV-02,INV-02":  "INV-02 stands there twice",
 		"INV-02,INV-02?": "INV-02 stands there twice",
 		"INV-03?":        "at least one invariant must be violated",

@@ -25,7 +25,7 @@ func ParseExpectation(s string) (Expectation, error) {
 		case id == "":
 			return Expectation{}, fmt.Errorf("read the expectation %q: an invariant's id is missing; write it like INV-02,INV-05,INV-03?", s)
 		case !slices.Contains(IDs(), id):
-			return Expectation{}, fmt.Errorf("read the expectation %q: %q is no invariant; did you mean %s?", s, strings.TrimSpace(field), contract.Nearest(id, IDs()))
+			return Expectation{}, fmt.Errorf("read the expectation %q: %q is no invariant%s", s, strings.TrimSpace(field), contract.Meant(id, IDs()))
 		case slices.Contains(x.Must, id) || slices.Contains(x.May, id):
 			return Expectation{}, fmt.Errorf("read the expectation %q: %s stands there twice", s, id)
 		case may:

@@ -338,5 +338,5 @@ func known[S ~string](what string, s S, names []S) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %q is not known; did you mean %q?", what, s, contract.Nearest(string(s), names))
+	return fmt.Errorf("%s %q is not known%s", what, s, contract.Meant(string(s), names))
 }

@@ -53,7 +53,7 @@ func (c choice[S]) Set(s string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not known; did you mean %q?", s, contract.Nearest(s, c.names))
+	return fmt.Errorf("%q is not known%s", s, contract.Meant(s, c.names))
 }
 
 // choices are one or several of names with commas between them.
@@ -79,7 +79,7 @@ func (c choices) Type() string { return "name[,name]" }
 func (c choices) Set(s string) error {
 	for _, name := range strings.Split(s, ",") {
 		if !slices.Contains(c.names, name) {
-			return fmt.Errorf("%q is not known; did you mean %q?", name, contract.Nearest(name, c.names))
+			return fmt.Errorf("%q is not known%s", name, contract.Meant(name, c.names))
 		}
 	}
 	*c.value = s

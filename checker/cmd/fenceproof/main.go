@@ -91,5 +91,5 @@ func knownCommand(root *cobra.Command, args []string) error {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return usage("%q is not a command; did you mean %q?", args[0], contract.Nearest(args[0], names))
+	return usage("%q is not a command%s", args[0], contract.Meant(args[0], names))
 }
