@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -61,33 +60,27 @@ func (in *Installation) Create(n int, o Options) (*Cluster, error) {
 // Members are the members, in the order of their numbers.
 func (c *Cluster) Members() []*Member { return c.members }
 
-// Start starts all members and waits until each is healthy.
+// Start starts all members and waits until each is healthy. They start one after the other: a new member asks those before
+// it whether they know it already, and one that listens and does not answer yet would hold it up for a second.
 func (c *Cluster) Start(ctx context.Context) error {
+	for _, m := range c.members {
+		if err := m.Start(ctx); err != nil {
+			return err
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, m := range c.members {
-		g.Go(func() error {
-			if err := m.Start(ctx); err != nil {
-				return err
-			}
-			return m.AwaitHealthy(ctx)
-		})
+		g.Go(func() error { return m.AwaitHealthy(ctx) })
 	}
 	return g.Wait()
 }
 
-// Close ends the members in order, paused ones after they were resumed, and closes the ways between them. Their data stays.
+// Close kills what runs and closes the ways between the members. Their data stays, and with it all that was committed.
 func (c *Cluster) Close(ctx context.Context) error {
-	errs := make([]error, len(c.members))
-	var wg sync.WaitGroup
-	for i, m := range c.members {
-		wg.Go(func() { // at the same time: a leader that goes waits for another one
-			if m.Running() {
-				errs[i] = m.Resume(ctx)
-			}
-			errs[i] = errors.Join(errs[i], m.Stop(ctx), m.releasePorts())
-		})
+	var errs []error
+	for _, m := range c.members {
+		errs = append(errs, m.Crash(ctx), m.releasePorts())
 	}
-	wg.Wait()
 	return errors.Join(append(errs, c.disconnect())...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -23,7 +22,7 @@ const (
 )
 
 // Start starts the server, on the same data and ports each time. It returns when the member is at its work: a single one
-// when it is healthy, one of a cluster when it listens to the others, because whether it can be healthy is theirs to say
+// when it is healthy, one of a cluster when it answers the others, because whether it can be healthy is theirs to say
 // (AwaitHealthy waits for that). A server that ends instead is an error with the end of its log.
 func (m *Member) Start(ctx context.Context) error {
 	if m.Running() {
@@ -31,7 +30,7 @@ func (m *Member) Start(ctx context.Context) error {
 	}
 	ready := m.Healthy
 	if len(m.cluster) > 1 {
-		ready = m.listens
+		ready = m.answersPeers
 	}
 	from := size(m.log)
 	var err error
@@ -88,8 +87,15 @@ func (m *Member) await(ctx context.Context, complaint string, objection func(con
 var probe = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}
 
 // Healthy asks the member whether it knows a leader and a majority agrees to a read; nil when so.
-func (m *Member) Healthy(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL()+"/health", nil)
+func (m *Member) Healthy(ctx context.Context) error { return m.ask(ctx, m.URL()+"/health") }
+
+// answersPeers asks the member as another one would.
+func (m *Member) answersPeers(ctx context.Context) error {
+	return m.ask(ctx, m.listenPeerURL()+"/version")
+}
+
+func (m *Member) ask(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -100,21 +106,12 @@ func (m *Member) Healthy(ctx context.Context) error {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
 	if err != nil {
-		return fmt.Errorf("ask %s for its health: %w", m.name, err)
+		return fmt.Errorf("ask %s for %s: %w", m.name, url, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %d: %s", m.URL()+"/health", resp.StatusCode, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s answers %d: %s", url, resp.StatusCode, strings.TrimSpace(string(text)))
 	}
 	return nil
-}
-
-// listens tries the port for the other members.
-func (m *Member) listens(ctx context.Context) error {
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.peer.Address())
-	if err != nil {
-		return err
-	}
-	return c.Close()
 }
 
 // Process is the server as it was started last; nil before the first start.

@@ -71,7 +71,7 @@ func (m *member) Pause(ctx context.Context) error  { return m.do(ctx, m.Member.P
 func (m *member) Resume(ctx context.Context) error { return m.do(ctx, m.Member.Resume) }
 func (m *member) Kill(ctx context.Context) error   { return m.do(ctx, m.Member.Crash) }
 
-// Restart returns when a single member is healthy, and a member of a cluster when it listens to the others: whether it
+// Restart returns when a single member is healthy, and a member of a cluster when it answers the others: whether it
 // can be healthy is theirs to say.
 func (m *member) Restart(ctx context.Context) error { return m.do(ctx, m.Member.Start) }
 
@@ -147,7 +147,7 @@ func (s *Stack) etcdEndpoints() string {
 	return strings.Join(urls, ",")
 }
 
-// closeEtcd ends the members: in order when their data is kept, else in the fastest way.
+// closeEtcd kills the members, which lose nothing by it, and removes their data unless it is kept.
 func (s *Stack) closeEtcd(ctx context.Context) error {
 	if s.etcd == nil {
 		return nil

@@ -240,7 +240,7 @@ func TestNothingOfAnEtcdOutlivesAHarnessThatIsKilled(t *testing.T) {
 	}
 }
 
-func TestKeptEtcdDataStaysAndWasStoppedInOrder(t *testing.T) {
+func TestKeptEtcdDataStays(t *testing.T) {
 	c := onEtcd(t, 3)
 	s := boot(t, c)
 	if err := s.members[1].Pause(t.Context()); err != nil {

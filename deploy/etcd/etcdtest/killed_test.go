@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ const victimVariable = "ETCDTEST_VICTIM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(victimVariable) != "" {
-		members, _, err := start(3, true)
+		members, end, err := start(3, true)
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -31,7 +32,10 @@ func TestMain(m *testing.M) {
 			}
 		}
 		fmt.Println("members", members[0].Folder(), members[1].Folder(), members[2].Folder(), err)
-		select {}
+		for { // end is held all the time: with it goes the janitor's pipe, and then the members
+			time.Sleep(time.Hour)
+			runtime.KeepAlive(end)
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -48,6 +52,7 @@ func TestNothingOutlivesATestThatIsKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() }) // normally it is dead
 		line, err := bufio.NewReader(out).ReadString('\n')
 		f := strings.Fields(line)
 		if err != nil || len(f) != 5 || f[4] != "<nil>" {

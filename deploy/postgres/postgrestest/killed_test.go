@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ const victimVariable = "POSTGRESTEST_VICTIM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(victimVariable) != "" {
-		i, _, err := start("off")
+		i, end, err := start("off")
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -30,7 +31,10 @@ func TestMain(m *testing.M) {
 			err = process.Pause(context.Background(), i.Process())
 		}
 		fmt.Println("data", i.DataFolder(), err)
-		select {}
+		for { // end is held all the time: with it goes the janitor's pipe, and then the server
+			time.Sleep(time.Hour)
+			runtime.KeepAlive(end)
+		}
 	}
 	os.Exit(m.Run())
 }
