@@ -19,6 +19,7 @@ type generator struct {
 func generators() []generator {
 	return []generator{
 		{string(Pause), pauses},
+		{string(Kill), kills},
 	}
 }
 

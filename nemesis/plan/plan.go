@@ -70,7 +70,7 @@ type Fault string
 const Pause Fault = "pause"
 
 // Faults lists all faults.
-func Faults() []Fault { return []Fault{Pause, Delay, Drop} }
+func Faults() []Fault { return []Fault{Pause, Kill, Delay, Drop} }
 
 // Target says whom a step hits: a process by name, or Holder.
 type Target string
@@ -89,7 +89,7 @@ const (
 	SubmittedOK Event = "submitted.ok"
 	SubmitOK    Event = "submit.ok"
 	OutcomeOK   Event = "outcome.ok"
-	AcquireOK   Event = "acquire.ok" // a lock client's; in the lock workload only
+	AcquireOK   Event = "acquire.ok" // a grant: an executor's, or a lock client's
 )
 
 // Events that end a step: a fence point accepted a higher token for the payout of the trigger, or somebody else was
@@ -98,7 +98,7 @@ const (
 	SuccessorClaimed Event = "successor.claimed" // payment-resource, by a claim
 	SuccessorAtRail  Event = "successor.at_rail" // rail-proxy
 	SuccessorPosted  Event = "successor.posted"  // payment-resource, by a post
-	SuccessorGranted Event = "successor.granted" // the lock server; in the lock workload only
+	SuccessorGranted Event = "successor.granted" // the lock server; after AcquireOK, or in the lock workload
 )
 
 // triggers lists the events that may stand in On.
@@ -106,7 +106,7 @@ func (p Plan) triggers() []Event {
 	if p.forLocks() {
 		return []Event{AcquireOK}
 	}
-	return []Event{ClaimOK, SubmittedOK, SubmitOK, OutcomeOK}
+	return []Event{ClaimOK, SubmittedOK, SubmitOK, OutcomeOK, AcquireOK, PostForwarded}
 }
 
 // ends lists the events that may stand in Until.
@@ -114,7 +114,7 @@ func (p Plan) ends() []Event {
 	if p.forLocks() {
 		return []Event{SuccessorGranted}
 	}
-	return []Event{SuccessorClaimed, SuccessorAtRail, SuccessorPosted}
+	return []Event{SuccessorClaimed, SuccessorAtRail, SuccessorPosted, SuccessorGranted}
 }
 
 // NextFence is the event that says that a higher token was accepted at the fence point that an executor's next write
@@ -292,20 +292,19 @@ func (s Step) validate(p Plan) error {
 	if err := s.validateMessage(p); err != nil {
 		errs = append(errs, err)
 	}
+	if err := s.validateEnd(p); err != nil {
+		errs = append(errs, err)
+	}
 	if s.Fault.OnMessage() {
 		return errors.Join(append(errs, s.validateTime(p))...)
 	}
 	if err := known("target", s.Target, p.targets()); err != nil {
 		errs = append(errs, err)
 	}
-	if s.On != "" && !s.Target.holds() {
-		_, noun := p.holders()
-		bad("an event begins steps on %s only; %s needs a time", noun, s.Target)
-	}
 	if s.On == "" && (s.Target == Holder || s.Until != "" || s.Delay != 0) {
 		bad("a step without \"on\" needs a process as target and knows neither \"until\" nor \"delay\"")
 	}
-	if s.On == OutcomeOK || s.On == ClaimOK || s.On == SubmittedOK || s.On == SubmitOK {
+	if s.beforeWrite() {
 		if p.Prepare < 2*s.Delay {
 			bad("delay %s does not fall between the executor's last check and its write: it must be at most half of prepare (%s)", s.Delay, p.Prepare)
 		}
@@ -328,6 +327,9 @@ func (p Plan) targets() []Target {
 	n, _ := p.holders()
 	for i := 1; i <= min(n, MaxExecutors); i++ {
 		all = append(all, Target(p.holder(i)))
+	}
+	if p.Backend == BackendEtcd {
+		all = append(all, EtcdLeader)
 	}
 	return append(all, p.services()...)
 }

@@ -177,7 +177,9 @@ func lagging(p Plan, lag time.Duration) Plan {
 }
 
 func TestStopsThatCannotBeMeantAreRefused(t *testing.T) {
-	onEvent := Step{Fault: Pause, Target: "lock-server", On: ClaimOK, Until: SuccessorClaimed, For: Duration(time.Second)}
+	onEvent := Step{Fault: Pause, Target: "lock-server", On: ClaimOK, Until: SuccessorGranted, For: Duration(time.Second)}
+	onGrant := Step{Fault: Pause, Target: "lock-server", On: AcquireOK, Until: SuccessorClaimed, For: Duration(time.Second)}
+	again := Step{Fault: Pause, Target: "rail-stub", On: ClaimOK, For: Duration(2400 * ms)}
 	holder := Step{Fault: Pause, Target: Holder, On: ClaimOK, Until: SuccessorClaimed, For: Duration(time.Second)}
 	three := stops(stop("executor-1", 0, time.Second), stop("executor-2", 500*ms, time.Second), stop("executor-3", 900*ms, time.Second))
 	three.Executors = 3
@@ -189,7 +191,9 @@ func TestStopsThatCannotBeMeantAreRefused(t *testing.T) {
 		plan Plan
 		want string
 	}{
-		"a service at an event":                 {stops(onEvent), "an event begins steps on executors only"},
+		"a payout's event and a key's end":      {stops(onEvent), "successor.granted ends steps that begin on acquire.ok only"},
+		"a key's event and a payout's end":      {stops(onGrant), "it may end with successor.granted"},
+		"the rail at two events":                {stops(again, again), "reaches the settlement window (5s)"},
 		"a mistyped service":                    {stops(stop("lock-sever", 0, time.Second)), `did you mean "lock-server"?`},
 		"a database that is stopped already":    {stops(stop("paydb", 0, time.Second), stop("paydb", 500*ms, time.Second)), "paydb is stopped at 0s and is stopped again at 500ms"},
 		"the same step twice":                   {stops(stop("lockdb", 0, time.Second), stop("lockdb", 0, time.Second)), "stopped again"},
@@ -204,7 +208,8 @@ func TestStopsThatCannotBeMeantAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := stops(stop("paydb", 0, time.Second), stop("paydb", time.Second, time.Second), holder).Validate(); err != nil {
-		t.Errorf("one after the other: %v", err)
+	onEvent.Until, onGrant.Until = SuccessorClaimed, SuccessorGranted
+	if err := stops(stop("paydb", 0, time.Second), stop("paydb", time.Second, time.Second), holder, onEvent, onGrant, again).Validate(); err != nil {
+		t.Errorf("one after the other, and services at events: %v", err)
 	}
 }

@@ -23,14 +23,18 @@ const (
 const passing = time.Second
 
 // HeldFor is how long p may hold one message on its way to the rail: by stopping rail-proxy or rail-stub, and by keeping
-// the message itself back on the link between them.
+// the message itself back on the link between them. A stop that waits for an event may follow any other. Killing them
+// holds nothing: what a process has in its hands is gone with it.
 func (p Plan) HeldFor() time.Duration {
 	var stops []Step
-	var kept time.Duration
+	var waiting, kept time.Duration
 	for _, s := range p.Steps {
+		atRail := s.Target == Target(contract.RailProxy) || s.Target == Target(contract.RailStub)
 		switch {
-		case s.Fault == Pause && (s.Target == Target(contract.RailProxy) || s.Target == Target(contract.RailStub)):
+		case s.Fault == Pause && atRail && s.Timed():
 			stops = append(stops, s)
+		case s.Fault == Pause && atRail:
+			waiting += time.Duration(s.For)
 		case s.Fault == Delay && onRailLink(s.Target):
 			kept = max(kept, time.Duration(s.For))
 		}
@@ -45,7 +49,7 @@ func (p Plan) HeldFor() time.Duration {
 		to = max(to, end)
 		longest = max(longest, to-from)
 	}
-	return longest + kept
+	return longest + waiting + kept
 }
 
 func onRailLink(t Target) bool {
@@ -83,7 +87,7 @@ func (p Plan) validateOverlaps() error {
 		switch {
 		case s.Timed():
 			timed = append(timed, s)
-		case s.Fault == Pause:
+		case !s.Fault.OnMessage() && s.Target.holds():
 			most = p.Together // by events, at any time
 		}
 	}
