@@ -24,6 +24,7 @@ var processes = map[string]struct {
 	"rail-proxy":       {config.RailProxy{}, "RAIL_PROXY_TIMOUT", "RAIL_PROXY_TIMEOUT"},
 	"rail-stub":        {config.RailStub{}, "RAIL_STUB_LATENCY_MS", "RAIL_STUB_LATENCYMS"},
 	"payout-executor":  {config.Executor{}, "EXECUTOR_PREPAR", "EXECUTOR_PREPARE"},
+	"lockctl":          {config.LockCtl{}, "LOCK_CTL_SERVER_URL", "LOCK_CTL_SERVERURL"},
 	"reconciler":       {config.Reconciler{}, "RECONCILER_SETTLEMENT_WINDOW", "RECONCILER_SETTLEMENTWINDOW"},
 }
 

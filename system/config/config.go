@@ -94,8 +94,24 @@ type Reconciler struct {
 	SafetyMargin       float64       `env:"LOCK_CLIENT_SAFETYMARGIN" envDefault:"0.30" help:"share of a lease that the client does not use, 0 to 0.9"`
 }
 
+// LockCtl is the configuration of lockctl, the operator's command; its flags override it.
+type LockCtl struct {
+	ServerURL             string        `env:"LOCK_CTL_SERVERURL" envDefault:"http://127.0.0.1:8081" help:"lock-server"`
+	AdminURL              string        `env:"LOCK_CTL_ADMINURL" envDefault:"http://127.0.0.1:9081" help:"lock-server's private listener, for list and sessions"`
+	PaymentResourceURL    string        `env:"LOCK_CTL_PAYMENTRESOURCEURL" envDefault:"http://127.0.0.1:8082" help:"payment-resource, for abandon"`
+	StepTimeout           time.Duration `env:"LOCK_CTL_STEPTIMEOUT" envDefault:"10s" help:"timeout of a call, from its send"`
+	Backend               string        `env:"LOCK_BACKEND" envDefault:"pg" help:"lock backend: pg or etcd, for restore-guard"`
+	LockDatasourceURL     string        `env:"LOCK_DATASOURCE_URL" envDefault:"postgres://lockapp@127.0.0.1:5432/lockdb" help:"lockdb, for restore-guard on pg"`
+	PaymentsDatasourceURL string        `env:"PAYMENTS_DATASOURCE_URL" envDefault:"postgres://payapp@127.0.0.1:5433/paydb" help:"paydb, which restore-guard only reads"`
+	EtcdEndpoints         []string      `env:"ETCD_ENDPOINTS" envSeparator:"," help:"etcd's members, comma-separated, for restore-guard's second step on etcd; required there"`
+	Etcdutl               string        `env:"ETCDUTL" envDefault:"etcdutl" help:"etcd's program of that name, for restore-guard's first step on etcd"`
+	DefaultTTL            time.Duration `env:"LOCK_DEFAULT_TTL" envDefault:"30s" help:"lease of the grant under which abandon works"`
+	SessionTTL            time.Duration `env:"LOCK_SESSION_TTL" envDefault:"15s" help:"lease of its session"`
+	SafetyMargin          float64       `env:"LOCK_CLIENT_SAFETYMARGIN" envDefault:"0.30" help:"share of a lease that the client does not use, 0 to 0.9"`
+}
+
 // processes lists every configuration: together they are all variables that exist.
-var processes = []any{LockServer{}, PaymentResource{}, RailProxy{}, RailStub{}, Executor{}, Reconciler{}}
+var processes = []any{LockServer{}, PaymentResource{}, RailProxy{}, RailStub{}, Executor{}, Reconciler{}, LockCtl{}}
 
 // prefixes are those that belong to this system: a variable under one of them that no process knows is a mistake.
 var prefixes = []string{"LOCK_", "PAYMENT_", "PAYMENTS_", "RAIL_", "EXECUTOR_", "RECONCILER_", "POOL_"}
@@ -142,7 +158,7 @@ func unknown(vars map[string]string) (errs []error) {
 	for name := range vars {
 		ours := slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 		if ours && !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%s is no variable of this system; did you mean %s?", name, nearest(name, known)))
+			errs = append(errs, fmt.Errorf("%s is no variable of this system; did you mean %s?", name, Nearest(name, known)))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -212,6 +228,10 @@ func (c Reconciler) disagreements() []error {
 	return covered("RECONCILER_STEPTIMEOUT", c.StepTimeout, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
 }
 
+func (c LockCtl) disagreements() []error {
+	return covered("LOCK_CTL_STEPTIMEOUT", c.StepTimeout, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
+}
+
 // covered asks whether a fresh lease covers a step at all: a holder that may begin nothing would only take turns at the
 // lock.
 func covered(names string, step time.Duration, margin float64, session, grant time.Duration) (errs []error) {
@@ -245,7 +265,7 @@ func validateField(name string, f reflect.Value) error {
 		if x < 0 || (x == 0 && !optional) {
 			return fmt.Errorf("%s is no usable duration; give one like 250ms or 8s", x)
 		}
-		if strings.HasPrefix(name, "LOCK_") && (x < time.Second || x > time.Minute) {
+		if strings.HasPrefix(name, "LOCK_") && strings.HasSuffix(name, "_TTL") && (x < time.Second || x > time.Minute) {
 			return fmt.Errorf("%s is out of range; a lease is 1s to 1m", x)
 		}
 	case int:

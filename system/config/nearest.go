@@ -1,7 +1,7 @@
 package config
 
-// nearest is the name with the smallest edit distance to s.
-func nearest(s string, names []string) string {
+// Nearest is the one of names that s was probably meant to be: the one with the smallest edit distance.
+func Nearest(s string, names []string) string {
 	best, bestD := "", 1<<30
 	for _, n := range names {
 		if d := distance(s, n); d < bestD {

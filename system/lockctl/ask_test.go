@@ -1,0 +1,59 @@
+package lockctl_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"fenceproof/system/lockctl"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a real one, at which somebody types line.
+func terminal(t *testing.T, line string) *os.File {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keyboard.Close() })
+	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = screen.Close() })
+	if _, err := keyboard.WriteString(line); err != nil {
+		t.Fatal(err)
+	}
+	return screen
+}
+
+func TestOnlyAYesAtTheTerminalDoesIt(t *testing.T) {
+	s := newSystem(t)
+	for line, want := range map[string]int{"\n": 1, "n\n": 1, "yes, please\n": 1, "\x04": 1, "y\n": 0, "YES\n": 0} {
+		token := s.hold("k", "executor-2")
+		var out, err bytes.Buffer
+		status := lockctl.Run(context.Background(), []string{"revoke", "k", "--operator", "olga", "--reason", "it hangs since noon"}, s.environ(),
+			lockctl.Streams{In: terminal(t, line), Out: &out, Err: &err})
+		r := s.want(said{status, out.String(), err.String()}, want, fmt.Sprintf("revoke token %d of k, held by executor-2 until 20", token), "Z? [y/N] ")
+		if want == 1 {
+			s.want(r, 1, "not confirmed: nothing was changed")
+		}
+		if held := s.held("k").Held; held != (want == 1) {
+			t.Errorf("after %q it is held: %t", line, held)
+		}
+		if want == 1 {
+			s.check(s.store.Release(s.Context(), "k", token))
+		}
+	}
+}

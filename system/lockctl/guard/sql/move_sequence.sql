@@ -1,0 +1,1 @@
+SELECT setval('fencing_token_seq', $1);
