@@ -43,7 +43,7 @@ func (x *client) call(t *task, to contract.Process, e history.Event, body string
 	return x.w.send(e, body, serve, how...).wait(t)
 }
 
-func deadlineOf(sent int64) int64 { return sent + int64(float64(ttl)*(1-margin)) }
+func (w *world) deadlineOf(sent int64) int64 { return sent + int64(float64(w.ttl)*(1-margin)) }
 
 // enter makes sure that there is a session.
 func (x *client) enter(t *task) bool {
@@ -57,11 +57,11 @@ func (x *client) enter(t *task) bool {
 	defer func() { x.opening = false }()
 	sent := x.w.now
 	c := x.call(t, contract.LockServer, history.Event{Op: contract.OpOpenSession, Owner: string(x.name)},
-		fmt.Sprintf(`{"ownerId":%q,"ttlMillis":%d}`, x.name, ttl.Milliseconds()), x.w.locks.openSession)
+		fmt.Sprintf(`{"ownerId":%q,"ttlMillis":%d}`, x.name, x.w.ttl.Milliseconds()), x.w.locks.openSession)
 	if !c.ok() {
 		return false
 	}
-	x.id, x.session = c.Session, &lease{deadline: deadlineOf(sent)}
+	x.id, x.session = c.Session, &lease{deadline: x.w.deadlineOf(sent)}
 	x.w.spawn(x.proc, func(t *task) { x.beat(t, x.id, x.session) })
 	return true
 }
@@ -69,7 +69,7 @@ func (x *client) enter(t *task) bool {
 // beat keeps the session alive until it is closed or lost.
 func (x *client) beat(t *task, id string, s *lease) {
 	for !s.over {
-		t.sleep(ttl / 4)
+		t.sleep(renewEvery)
 		if s.over {
 			return
 		}
@@ -77,7 +77,7 @@ func (x *client) beat(t *task, id string, s *lease) {
 		if sent <= s.deadline {
 			c := x.call(t, contract.LockServer, history.Event{Op: contract.OpHeartbeat, Session: id}, "{}", x.w.locks.heartbeat)
 			if c.ok() {
-				s.deadline = deadlineOf(sent)
+				s.deadline = x.w.deadlineOf(sent)
 				continue
 			}
 		}
@@ -105,21 +105,21 @@ func (x *client) acquire(t *task, a *account, how ...func(*call)) *lease {
 	}
 	sent := x.w.now
 	c := x.call(t, contract.LockServer, history.Event{Op: contract.OpAcquire, Key: keyOf(a), Owner: string(x.name), Session: x.id},
-		fmt.Sprintf(`{"sessionId":%q,"ttlMillis":%d,"waitMillis":0}`, x.id, ttl.Milliseconds()), x.w.locks.acquire, how...)
+		fmt.Sprintf(`{"sessionId":%q,"ttlMillis":%d,"waitMillis":0}`, x.id, x.w.ttl.Milliseconds()), x.w.locks.acquire, how...)
 	if c.Code == contract.SessionUnknown || c.Code == contract.SessionExpired {
 		x.leave(t)
 	}
 	if !c.ok() {
 		return nil
 	}
-	return &lease{key: c.Key, session: c.Session, token: c.Granted, deadline: deadlineOf(sent)}
+	return &lease{key: c.Key, session: c.Session, token: c.Granted, deadline: x.w.deadlineOf(sent)}
 }
 
 // keep renews a lease until it is over.
 func (x *client) keep(l *lease) {
 	x.w.spawn(x.proc, func(t *task) {
 		for {
-			t.sleep(ttl / 4)
+			t.sleep(renewEvery)
 			if l.over || x.w.now > l.deadline || !x.renew(t, l) {
 				return
 			}
@@ -132,9 +132,9 @@ func (x *client) renew(t *task, l *lease, how ...func(*call)) bool {
 	l.renewing = true
 	defer func() { l.renewing = false }()
 	c := x.call(t, contract.LockServer, history.Event{Op: contract.OpRenew, Key: l.key, Owner: string(x.name), Session: l.session, Token: l.token},
-		fmt.Sprintf(`{"sessionId":%q,"ttlMillis":%d}`, l.session, ttl.Milliseconds()), x.w.locks.renew, how...)
+		fmt.Sprintf(`{"sessionId":%q,"ttlMillis":%d}`, l.session, x.w.ttl.Milliseconds()), x.w.locks.renew, how...)
 	if c.ok() {
-		l.deadline = deadlineOf(sent)
+		l.deadline = x.w.deadlineOf(sent)
 	}
 	return c.ok()
 }

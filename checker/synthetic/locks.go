@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -18,21 +19,6 @@ type locks struct {
 	token    int64    // the last value of the sequence
 	commits  commits
 	forget   map[string]bool // keys that the reaper leaves alone
-}
-
-type session struct {
-	id, owner string
-	expires   int64
-	row       row
-}
-
-type entry struct {
-	key, owner string
-	session    *session
-	token      int64
-	acquired   int64
-	expires    int64
-	row        row
 }
 
 // commits numbers the transactions of a database.
@@ -56,6 +42,20 @@ func (l *locks) commit(changes ...history.Change) {
 	l.w.see(history.LockDB, l.commits.event(l.w.rng, l.w.now, contract.LockDB, changes))
 }
 
+func (l *locks) proc() contract.Process { return contract.LockDB }
+
+func (l *locks) unused() int64 {
+	l.token++
+	return l.token
+}
+
+func (l *locks) lapse() time.Duration { return 100 * time.Millisecond }
+
+func (l *locks) spare(key string, y bool) { l.forget[key] = y }
+
+// takeAway ends a grant that nobody asked to end.
+func (l *locks) takeAway(key string) { l.commit(l.free(l.entries[key])) }
+
 // clock is the database's: whole microseconds.
 func (l *locks) clock() int64 { return l.w.now - l.w.now%1000 }
 
@@ -70,23 +70,22 @@ func (l *locks) find(id string) *session {
 
 func (l *locks) openSession(c *call) {
 	now := l.clock()
-	s := &session{id: l.w.id(), owner: c.Owner, expires: now + int64(ttl)}
-	s.row = row{"session_id": s.id, "owner_id": s.owner, "created_at": stamp(now), "expires_at": stamp(s.expires), "ttl_ms": dec(ttl.Milliseconds())}
+	s := &session{id: l.w.id(), owner: c.Owner, expires: now + int64(l.w.ttl)}
+	s.row = row{"session_id": s.id, "owner_id": s.owner, "created_at": stamp(now), "expires_at": stamp(s.expires), "ttl_ms": dec(l.w.ttl.Milliseconds())}
 	l.sessions = append(l.sessions, s)
 	l.commit(history.Change{Table: "lock_session", Kind: history.Insert, New: s.row})
-	c.Session = s.id
-	c.answer(201, fmt.Sprintf(`{"sessionId":%q,"ttlMillis":%d,"expiresAt":%q}`, s.id, ttl.Milliseconds(), rfc(s.expires)))
+	l.w.answerSession(c, s)
 }
 
 func (l *locks) heartbeat(c *call) {
 	now := l.clock()
 	s := l.find(c.Session)
 	if s == nil || s.expires <= now {
-		l.noSession(c, s)
+		l.w.noSession(c, s)
 		return
 	}
 	old := s.row
-	s.expires = now + int64(ttl)
+	s.expires = now + int64(l.w.ttl)
 	s.row = with(old, "expires_at", stamp(s.expires))
 	l.commit(history.Change{Table: "lock_session", Kind: history.Update, Old: old, New: s.row})
 	held := 0
@@ -95,21 +94,13 @@ func (l *locks) heartbeat(c *call) {
 			held++
 		}
 	}
-	c.answer(200, fmt.Sprintf(`{"expiresAt":%q,"serverTime":%q,"heldLockCount":%d}`, rfc(s.expires), rfc(now), held))
-}
-
-func (l *locks) noSession(c *call, s *session) {
-	if s != nil {
-		c.refuse(410, contract.SessionExpired, "the session has expired, and its grants with it: open a new one", "")
-		return
-	}
-	c.refuse(404, contract.SessionUnknown, "the session is unknown: open a new one", "")
+	l.w.answerBeat(c, s, now, held)
 }
 
 func (l *locks) closeSession(c *call) {
 	s := l.find(c.Session)
 	if s == nil {
-		l.noSession(c, nil)
+		l.w.noSession(c, nil)
 		return
 	}
 	l.commit(l.end(nil, s)...)
@@ -138,16 +129,16 @@ func (l *locks) acquire(c *call) {
 	now := l.clock()
 	s := l.find(c.Session)
 	if s == nil || s.expires <= now {
-		l.noSession(c, s)
+		l.w.noSession(c, s)
 		return
 	}
 	old := l.entries[c.Key]
 	l.token++
 	if old != nil && old.expires > now && old.session != s && c.bug != GrantWhileHeld {
-		c.refuse(409, contract.LockContended, fmt.Sprintf("lock held by %q", old.owner), fmt.Sprintf(`{"holder":%q,"expiresAt":%q}`, old.owner, rfc(old.expires)))
+		l.w.contended(c, old)
 		return
 	}
-	e := &entry{key: c.Key, owner: c.Owner, session: s, token: l.token, acquired: now, expires: now + int64(ttl)}
+	e := &entry{key: c.Key, owner: c.Owner, session: s, token: l.token, acquired: now, expires: now + int64(l.w.ttl)}
 	change := history.Change{Table: "lock_entry", Kind: history.Insert}
 	if old != nil {
 		l.token++
@@ -159,59 +150,43 @@ func (l *locks) acquire(c *call) {
 		e.token = c.instead
 	}
 	e.row = row{"lock_key": e.key, "owner_id": e.owner, "session_id": s.id, "fencing_token": dec(e.token), "acquired_at": stamp(now),
-		"expires_at": stamp(e.expires), "ttl_ms": dec(ttl.Milliseconds())}
+		"expires_at": stamp(e.expires), "ttl_ms": dec(l.w.ttl.Milliseconds())}
 	l.entries[c.Key] = e
 	if change.New = e.row; c.bug != UnloggedGrant {
 		l.commit(change)
 	} else {
 		delete(l.entries, c.Key)
 	}
-	l.w.log(contract.LockServer, "lock_granted", "lock granted", "key", e.key, "ownerId", e.owner, "sessionId", s.id, "fencingToken", dec(e.token),
-		"expiresAt", rfc(e.expires), "ttlMillis", dec(ttl.Milliseconds()), "tookMillis", dec(2+l.w.rng.Int64N(9)))
-	l.answerGrant(c, e)
-}
-
-func (l *locks) answerGrant(c *call, e *entry) {
-	c.Granted = e.token
-	c.answer(200, fmt.Sprintf(`{"key":%q,"ownerId":%q,"sessionId":%q,"fencingToken":%d,"acquiredAt":%q,"expiresAt":%q}`,
-		e.key, e.owner, e.session.id, e.token, rfc(e.acquired), rfc(e.expires)))
+	l.w.grant(c, e)
 }
 
 func (l *locks) renew(c *call) {
 	now := l.clock()
 	e := l.entries[c.Key]
 	if e == nil || e.token != c.Token || e.expires <= now && c.bug != LapsedRenewal {
-		l.lost(c, e)
+		l.w.lost(c, e)
 		return
 	}
 	renewed := *e
-	renewed.expires = now + int64(ttl)
+	renewed.expires = now + int64(l.w.ttl)
 	renewed.row = with(e.row, "expires_at", stamp(renewed.expires))
 	if c.bug != UnloggedRenewal {
 		l.commit(history.Change{Table: "lock_entry", Kind: history.Update, Old: e.row, New: renewed.row})
 		*e = renewed
 	}
-	l.answerGrant(c, &renewed)
+	l.w.answerGrant(c, &renewed)
 }
 
 func (l *locks) release(c *call) {
 	e := l.entries[c.Key]
 	stale := e == nil || e.token != c.Token
-	l.w.log(contract.LockServer, "lock_released", "lock released", "key", c.Key, "ownerId", c.Owner, "fencingToken", dec(c.Token), "stale", fmt.Sprint(stale))
+	l.w.logRelease(c, stale)
 	if stale {
-		l.lost(c, e)
+		l.w.lost(c, e)
 		return
 	}
 	l.commit(l.free(e))
 	c.answer(204, "")
-}
-
-func (l *locks) lost(c *call, e *entry) {
-	if e == nil {
-		c.refuse(409, contract.LockLost, "lock lost: the key is free", "")
-		return
-	}
-	c.refuse(409, contract.LockLost, fmt.Sprintf("lock lost: the key carries token %d", e.token), fmt.Sprintf(`{"storedToken":%d}`, e.token))
 }
 
 // reap ends what has expired: sessions with all that they hold, then grants.
@@ -223,7 +198,7 @@ func (l *locks) reap(t *task) {
 		for _, s := range slices.Clone(l.sessions) {
 			if s.expires <= now {
 				changes = l.end(changes, s)
-				l.w.log(contract.LockServer, "session_lost", "session lost", "ownerId", s.owner, "sessionId", s.id, "expiresAt", rfc(s.expires))
+				l.w.logLost(s)
 			}
 		}
 		if changes != nil {
@@ -233,8 +208,7 @@ func (l *locks) reap(t *task) {
 		for _, k := range l.keys {
 			if e := l.entries[k]; e != nil && e.expires <= now && !l.forget[k] {
 				changes = append(changes, l.free(e))
-				l.w.log(contract.LockServer, "lease_expired", "lease expired", "key", k, "ownerId", e.owner, "sessionId", e.session.id,
-					"fencingToken", dec(e.token), "expiresAt", rfc(e.expires))
+				l.w.logExpiry(e)
 			}
 		}
 		if changes != nil {

@@ -16,13 +16,14 @@ func (p *plot) grantWhileHeld() {
 	p.a.release(p.task, la)
 }
 
-// lapsedRenewal: the reaper has not come by yet, and the renewal comes through.
+// lapsedRenewal: the renewal comes through, although the lease has run out. The reaper of lockdb has not come by yet; etcd
+// has taken the grant away.
 func (p *plot) lapsedRenewal() {
 	l := p.lock(p.a)
-	p.w.locks.forget[l.key] = true
-	p.sleep(ttl + 100*time.Millisecond)
+	p.w.locks.spare(l.key, true)
+	p.sleep(p.w.ttl + p.w.locks.lapse())
 	p.a.renew(p.task, l, p.bug(contract.OpRenew))
-	delete(p.w.locks.forget, l.key)
+	p.w.locks.spare(l.key, false)
 	p.a.release(p.task, l)
 }
 
@@ -30,8 +31,7 @@ func (p *plot) lapsedRenewal() {
 func (p *plot) ungrantedToken() {
 	o := p.order()
 	p.a.enter(p.task)
-	p.w.locks.token++
-	p.pay(p.a, &lease{token: p.w.locks.token, deadline: p.w.now + int64(time.Minute)}, o)
+	p.pay(p.a, &lease{token: p.w.locks.unused(), deadline: p.w.now + int64(time.Minute)}, o)
 }
 
 func (p *plot) leftTerminal() {
@@ -66,7 +66,7 @@ func (p *plot) lateRequest() {
 	o := p.order()
 	l := p.lock(p.a)
 	p.a.step(p.task, l, contract.OpClaim, o, `{"expectedState":"PENDING"}`)
-	p.sleep(4 * ttl)
+	p.sleep(4 * p.w.ttl)
 	p.a.protected(p.task, contract.OpSubmitted, o, l.token, "{}")
 	p.a.release(p.task, l)
 	l = p.takeOver(p.b, o)
@@ -79,7 +79,7 @@ func (p *plot) lateRequest() {
 
 func (p *plot) unloggedRenewal() {
 	l := p.lock(p.a)
-	p.sleep(ttl / 4)
+	p.sleep(p.w.ttl / 4)
 	p.a.renew(p.task, l, p.bug(contract.OpRenew))
 	p.sleep(20 * time.Millisecond)
 	p.a.release(p.task, l)
@@ -97,4 +97,14 @@ func (p *plot) changedReplay() {
 		p.a.post(p.task, l, o)
 	}
 	p.a.release(p.task, l)
+}
+
+// earlyEnd: A's grant is taken away while its lease runs, long before A gives it back.
+func (p *plot) earlyEnd() {
+	l := p.lock(p.a)
+	p.sleep(p.w.ttl / 10)
+	p.w.locks.takeAway(l.key)
+	p.sleep(200 * time.Millisecond)
+	p.a.release(p.task, l)
+	p.paid(p.b)
 }

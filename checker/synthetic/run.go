@@ -9,7 +9,8 @@ import (
 
 func newWorld(o Options, f *files) *world {
 	w := &world{o: o, files: f, rng: rand.New(rand.NewPCG(o.Seed, 0x5e17)), tasks: map[*task]struct{}{}, driving: true, plotted: o.Violation == ""}
-	w.locks, w.payments, w.pauses = newLocks(w), newPayments(w), &pauses{w: w, on: contract.OpSubmitted}
+	w.ttl = o.ttl()
+	w.locks, w.payments, w.pauses = w.newLockStore(), newPayments(w), &pauses{w: w, on: contract.OpSubmitted}
 	w.count.Payouts = map[string]int64{}
 	return w
 }
@@ -75,7 +76,7 @@ const perPayout = 60
 func (w *world) drive(t *task) {
 	begun := w.plotted
 	for w.files.last+int64(len(w.open)*perPayout) < int64(w.o.Events) || !w.plotted {
-		t.sleep(time.Duration(w.rng.ExpFloat64() / rate * float64(time.Second)))
+		t.sleep(time.Duration(w.rng.ExpFloat64() / w.o.rate() * float64(time.Second)))
 		if !begun && float64(w.files.last) >= w.o.At*float64(w.o.Events) {
 			begun = true
 			w.spawn(nil, func(t *task) {
@@ -97,7 +98,7 @@ func (w *world) drive(t *task) {
 
 // lastWatermarks says that each witness has seen everything to the end.
 func (w *world) lastWatermarks() {
-	for _, s := range sources {
+	for _, s := range w.sources() {
 		w.watermark(s.of, s.proc)
 	}
 }

@@ -21,6 +21,8 @@ type Options struct {
 	// Events is about how many events the history gets: the load ends when it is reached, and what is open then still
 	// comes to its end. Default 20,000; a run of 30 s has about 60,000.
 	Events int
+	// Backend is the store behind the lock: pg (the default) or etcd.
+	Backend string
 	// Executors and Accounts are as in a run; default 6 and 12.
 	Executors, Accounts int
 	// Violation is what to plant; "" for a healthy history.
@@ -61,6 +63,9 @@ func Write(dir string, o Options) (Made, error) {
 }
 
 func (o *Options) complete() error {
+	if o.Backend == "" {
+		o.Backend = "pg"
+	}
 	if o.Events == 0 {
 		o.Events = 20_000
 	}
@@ -80,6 +85,10 @@ func (o *Options) complete() error {
 		return fmt.Errorf("the place of the violation is %g; it goes from 0 to 1", o.At)
 	case o.Violation != "" && violations[o.Violation].Plot == nil:
 		return fmt.Errorf("%q is no violation; there are %v", o.Violation, Violations())
+	case o.Backend != "pg" && o.Backend != etcdBackend:
+		return fmt.Errorf("%q is no backend; there are pg and etcd", o.Backend)
+	case o.Violation != "" && !o.Violation.On(o.Backend):
+		return fmt.Errorf("nobody can see %s on %s", o.Violation, o.Backend)
 	}
 	return nil
 }
@@ -87,10 +96,10 @@ func (o *Options) complete() error {
 // header is that of a run with the same settings, so that recheck takes the history as it takes any other.
 func (o *Options) header() (history.Header, error) {
 	config, err := json.Marshal(map[string]any{"settings": map[string]any{
-		"workload": "payout", "backend": "pg", "nemesis": "pause", "fencing": "on", "seed": fmt.Sprint(o.Seed),
-		"executors": o.Executors, "accounts": o.Accounts, "rate": rate, "drive": time.Duration(0), "drain": drainLimit,
+		"workload": "payout", "backend": o.Backend, "nemesis": "pause", "fencing": "on", "seed": fmt.Sprint(o.Seed),
+		"executors": o.Executors, "accounts": o.Accounts, "rate": o.rate(), "drive": time.Duration(0), "drain": drainLimit,
 		"command": "synthetic", "services": map[string]string{
-			"LOCK_DEFAULT_TTL": ttl.String(), "LOCK_SESSION_TTL": ttl.String(), "EXECUTOR_PREPARE": prepare.String(),
+			"LOCK_DEFAULT_TTL": o.ttl().String(), "LOCK_SESSION_TTL": o.ttl().String(), "EXECUTOR_PREPARE": prepare.String(),
 			"EXECUTOR_STEPTIMEOUT": stepTimeout.String(), "RAIL_PROXY_TIMEOUT": railTimeout.String(),
 			"RECONCILER_SETTLEMENTWINDOW": settlement.String(), "RECONCILER_INTERVAL": lookEvery.String(),
 		},
@@ -105,19 +114,35 @@ func (o *Options) header() (history.Header, error) {
 // epoch is the wall clock at the beginning of every synthetic history.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// The run profile: as that of a run on PostgreSQL.
+// ttl of locks and sessions, as in a run with that backend.
+func (o *Options) ttl() time.Duration {
+	if o.Backend == etcdBackend {
+		return etcdTTL
+	}
+	return pgTTL
+}
+
+// rate is how many payouts a second are offered. A dead holder's key stays taken for longer on etcd, so fewer get done.
+func (o *Options) rate() float64 {
+	if o.Backend == etcdBackend {
+		return 10
+	}
+	return 20
+}
+
+// The run profile: as that of a run.
 const (
-	ttl         = time.Second // of locks and sessions
+	pgTTL       = time.Second // of locks and sessions
 	margin      = 0.30        // of a client's local deadline
 	prepare     = 50 * time.Millisecond
 	stepTimeout = 250 * time.Millisecond
 	railTimeout = 200 * time.Millisecond
 	railLatency = 20 * time.Millisecond
 	settlement  = 5 * time.Second
-	lookEvery   = time.Second // the reconciler
+	lookEvery   = time.Second            // the reconciler
+	renewEvery  = 250 * time.Millisecond // a session and a grant: what is left of them always covers a step
 	reapEvery   = 150 * time.Millisecond
 	pollEvery   = 250 * time.Millisecond // an executor
 	concurrency = 4
-	rate        = 20.0 // payouts per second
 	drainLimit  = 60 * time.Second
 )

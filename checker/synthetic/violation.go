@@ -26,6 +26,7 @@ const (
 	LoweredFence    Violation = "lowered-fence"        // a claim sets the fence lower than it was
 	LoweredMark     Violation = "lowered-mark"         // a submission sets the rail's mark lower than it was
 	GrantWhileHeld  Violation = "grant-while-held"     // a key is granted before its grant has ended
+	EarlyEnd        Violation = "early-end"            // a grant ends before its expiry, and nobody asked for it
 	LapsedRenewal   Violation = "lapsed-renewal"       // a grant is renewed after it has expired
 	UngrantedToken  Violation = "ungranted-token"      // a payout is worked on under a token that nobody granted
 	LeftTerminal    Violation = "left-terminal"        // a FAILED payout is ABANDONED
@@ -55,6 +56,7 @@ var violations = map[Violation]struct {
 	LoweredFence:    {[]string{"INV-05"}, (*plot).loweredFence},
 	LoweredMark:     {[]string{"INV-05"}, (*plot).loweredMark},
 	GrantWhileHeld:  {[]string{"INV-06", "LIN-01"}, (*plot).grantWhileHeld},
+	EarlyEnd:        {[]string{"INV-06"}, (*plot).earlyEnd},
 	LapsedRenewal:   {[]string{"INV-06", "LIN-01"}, (*plot).lapsedRenewal},
 	UngrantedToken:  {[]string{"INV-07"}, (*plot).ungrantedToken},
 	LeftTerminal:    {[]string{"INV-08"}, (*plot).leftTerminal},
@@ -70,6 +72,9 @@ func Violations() []Violation { return slices.Sorted(maps.Keys(violations)) }
 
 // Breaks are the ids of the invariants that v breaks.
 func (v Violation) Breaks() []string { return violations[v].Breaks }
+
+// On tells whether v can be seen where the lock's store is backend: etcd's log has no renewals.
+func (v Violation) On(backend string) bool { return v != UnloggedRenewal || backend != etcdBackend }
 
 // What a server that forgets a guard does otherwise.
 

@@ -20,7 +20,8 @@ type world struct {
 	tasks map[*task]struct{}
 	calls int64
 
-	*locks
+	ttl   time.Duration // of locks and sessions
+	locks lockStore
 	*payments
 	clients []*client
 	pauses  *pauses
@@ -176,10 +177,14 @@ func (w *world) alive(t *task) {
 }
 
 // sources are the witnesses that say how far they have come, and what they watch.
-var sources = []struct {
+func (w *world) sources() []source {
+	return []source{{history.PayDB, contract.PayDB}, {history.LockDB, w.locks.proc()}, {history.Journal, contract.RailStub}}
+}
+
+type source struct {
 	of   history.Witness
 	proc contract.Process
-}{{history.PayDB, contract.PayDB}, {history.LockDB, contract.LockDB}, {history.Journal, contract.RailStub}}
+}
 
 func (w *world) watermark(of history.Witness, proc contract.Process) {
 	w.see(of, history.Event{Type: contract.Info, Proc: proc, Op: history.OpWatermark, Covers: w.now})
@@ -188,7 +193,7 @@ func (w *world) watermark(of history.Witness, proc contract.Process) {
 // watermarks says now and then for each witness that it has seen everything up to now.
 func (w *world) watermarks(t *task) {
 	for {
-		for _, s := range sources {
+		for _, s := range w.sources() {
 			w.watermark(s.of, s.proc)
 		}
 		t.sleep(w.between(200*time.Millisecond, 280*time.Millisecond))
