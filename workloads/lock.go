@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,8 +24,11 @@ type Lock struct {
 	Owner  string `json:"owner"`  // its owner id
 	Server string `json:"server"` // the lock server's address, "127.0.0.1:8080"
 	Seed   uint64 `json:"seed,string"`
-	// Keys are the keys that everybody is at.
+	// Keys are the keys that everybody is at; for a key that lapsed there is always somebody else.
 	Keys []string `json:"keys"`
+	// Quiet, where given, is a key that is taken only to let its lease run out: hardly anybody else asks for it, so whoever
+	// comes a moment late finds the grant as it was left.
+	Quiet string `json:"quiet,omitempty"`
 	// Sessions is how many sessions a Worker has at once.
 	Sessions int `json:"sessions,omitempty"`
 	// Rate is how many turns per second it takes, all sessions together; 0 is as many as it can. An Operator's turn is a
@@ -54,7 +58,7 @@ const (
 
 // Times of the lock workload.
 const (
-	lockCall   = 5 * time.Second // of one call
+	lockCall   = time.Second     // of one call, beside the time that it waits for a key: what takes longer is never heard of
 	lockFinish = 3 * time.Second // for what is left to do when a process is told to end
 	lockRetry  = 40 * time.Millisecond
 	lockWait   = 300 * time.Millisecond // of an acquire that waits
@@ -97,7 +101,7 @@ func (l *Lock) Run(ctx context.Context) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lockFinish, cancel) })
 	defer stop()
-	c := &lockClient{Lock: l, ctx: calls, http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2*l.Sessions + len(l.Keys)}}}
+	c := &lockClient{Lock: l, ctx: calls, http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2*l.Sessions + len(l.all())}}}
 	defer c.http.CloseIdleConnections()
 	var work sync.WaitGroup
 	switch l.Role {
@@ -108,7 +112,7 @@ func (l *Lock) Run(ctx context.Context) {
 	case Operator:
 		work.Go(func() { (&operator{c, l.rng(0)}).run(ctx) })
 	case Sweeper:
-		for i, key := range l.Keys {
+		for i, key := range l.all() {
 			work.Go(func() { newWorker(c, i).sweep(ctx, key) })
 		}
 	}
@@ -122,6 +126,14 @@ func (l *Lock) rng(i int) *rand.Rand {
 		name = (name ^ uint64(b)) * 0x100000001b3
 	}
 	return rand.New(rand.NewPCG(l.Seed, name+uint64(i)))
+}
+
+// all are all keys.
+func (l *Lock) all() []string {
+	if l.Quiet == "" {
+		return l.Keys
+	}
+	return append(slices.Clone(l.Keys), l.Quiet)
 }
 
 func (l *Lock) ttl() time.Duration { return time.Duration(l.TTLMillis) * time.Millisecond }

@@ -35,7 +35,7 @@ func TestAClientTakesKeysInEveryWayAndGivesBackWhatItHolds(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	lock, server := newLockInMemory(t)
-	l := &Lock{Role: Worker, Owner: "lock-client-1", Server: server, Seed: 1, Keys: []string{"a key/with a slash", "A KEY"}, Sessions: 4, TTLMillis: 60, HoldMillis: 4, Lapses: 0.4}
+	l := &Lock{Role: Worker, Owner: "lock-client-1", Server: server, Seed: 1, Keys: []string{"a key/with a slash", "A KEY"}, Quiet: "quiet", Sessions: 4, TTLMillis: 60, HoldMillis: 4, Lapses: 0.4}
 	n := until(t, lock, l, func(n lockTally) bool {
 		return n.reenters > 2 && n.contended > 2 && n.renewals > 2 && n.lateRenewals > 2 && n.lateReleases > 2 && n.closedHolding > 2 && n.died > 2
 	})
@@ -96,7 +96,7 @@ func TestASweeperAsksForEveryKeyUntilItIsGrantedAndGivesItBack(t *testing.T) {
 	lock, server := newLockInMemory(t)
 	lock.sessions["dead"] = time.Now().Add(100 * time.Millisecond)
 	lock.held["b"] = heldKey{"dead", 1, time.Now().Add(time.Hour)}
-	sweeper := &Lock{Role: Sweeper, Owner: "lock-sweeper", Server: server, Seed: 1, Keys: []string{"a", "b"}, TTLMillis: 1000}
+	sweeper := &Lock{Role: Sweeper, Owner: "lock-sweeper", Server: server, Seed: 1, Keys: []string{"a"}, Quiet: "b", TTLMillis: 1000}
 	sweeper.Run(t.Context())
 	if n := lock.tally(); n.grants != 2 || n.releases != 2 || n.contended == 0 || n.closed != 2 || len(lock.held) > 0 {
 		t.Errorf("%+v, held: %v", n, lock.held)

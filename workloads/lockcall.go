@@ -81,7 +81,7 @@ func (c *lockClient) acquire(s *lockSession, key string, ttl, wait time.Duration
 	var out struct {
 		FencingToken int64 `json:"fencingToken"`
 	}
-	status, err := c.call(http.MethodPost, lockPath(key, "/acquire"), 0,
+	status, err := c.patient(wait, http.MethodPost, lockPath(key, "/acquire"), 0,
 		map[string]any{"sessionId": s.id, "ttlMillis": ttl.Milliseconds(), "waitMillis": wait.Milliseconds()}, &out)
 	if err == nil && gone(status) {
 		s.dead.Store(true)
@@ -106,7 +106,12 @@ func lockPath(key, verb string) string { return "/locks/" + url.PathEscape(key) 
 
 // call sends one request, once. in is its body, nil for none.
 func (c *lockClient) call(method, path string, token int64, in, out any) (int, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, lockCall)
+	return c.patient(0, method, path, token, in, out)
+}
+
+// patient is call for a request that may wait.
+func (c *lockClient) patient(wait time.Duration, method, path string, token int64, in, out any) (int, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, lockCall+wait)
 	defer cancel()
 	var body io.Reader
 	if in != nil {

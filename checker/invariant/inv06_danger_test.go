@@ -1,10 +1,12 @@
 package invariant
 
 import (
+	"strings"
 	"testing"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
 )
 
 func TestTheDangersOfALeaseAreCountedAsClientsMeetThem(t *testing.T) {
@@ -77,5 +79,17 @@ func TestTheDangersOfALeaseAreCountedAsClientsMeetThem(t *testing.T) {
 		if got := d.counts(map[string]int64{})[c.want]; got != c.n {
 			t.Errorf("%s: %s is %d, want %d", name, c.want, got, c.n)
 		}
+	}
+}
+
+func TestALockRunIsJudgedByWhatAppliesWhereNoMoneyMoves(t *testing.T) {
+	var ids []string
+	for _, backend := range []string{"pg", "etcd"} {
+		for _, inv := range NewJudge(verdict.Settings{Workload: "lock", Backend: backend}).Conclude(nil) {
+			ids = append(ids, inv.ID)
+		}
+	}
+	if got := strings.Join(ids, " "); got != "INV-04 INV-06 LIVE-01 DUR-01 INV-04 INV-06 LIVE-01 DUR-01" {
+		t.Errorf("judged by %s", got)
 	}
 }

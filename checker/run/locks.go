@@ -90,7 +90,7 @@ func (d *locks) drive(ctx context.Context) error {
 
 // start starts one process of the lock workload.
 func (d *locks) start(ctx context.Context, l workloads.Lock) error {
-	l.Seed, l.Keys, l.TTLMillis = d.cfg.Plan.Seed, lockKeys(d.cfg.Plan.Locks.Keys), d.cfg.Plan.Lease().Milliseconds()
+	l.Seed, l.Keys, l.Quiet, l.TTLMillis = d.cfg.Plan.Seed, lockKeys(d.cfg.Plan.Locks.Keys), quietKey, d.cfg.Plan.Lease().Milliseconds()
 	return d.stack.StartClient(ctx, local.Client{
 		Name: l.Owner, Program: filepath.Join(d.cfg.Bin, lockProgram), Server: local.LockServer,
 		Args: func(server string) []string {
@@ -100,6 +100,9 @@ func (d *locks) start(ctx context.Context, l workloads.Lock) error {
 		},
 	})
 }
+
+// quietKey is the key that hardly anybody asks for.
+const quietKey = "cold"
 
 // lockKeys are the names of n keys. They are alike on purpose: no key may touch another of which it is a part, or that
 // differs in case alone.
