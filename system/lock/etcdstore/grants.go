@@ -14,15 +14,19 @@ import (
 
 // keyState is a lock's key at one revision.
 type keyState struct {
-	held          // zero: there is no key
-	live     bool // there is one, and its session's too
-	revision int64
+	held      // zero: there is no key
+	live bool // there is one, and its session's too
 }
 
-// read reads the lock's key and, at the same revision, whether its holder's session lives. The session own must live;
-// empty asks for none.
+// read reads the lock's key and whether its holder's session lives, as of one revision. The session own must live; empty
+// asks for none.
+//
+// Whose session to ask for is known only when the key was read. A guess is asked for along with the key; when it is
+// wrong, a second read asks for the right one. If that finds it alive, it was alive at the first read too, because no
+// session comes back: whatever the key carries by now, the first read stands.
 func (s *Store) read(ctx context.Context, key, own string) (keyState, error) {
 	h, _ := s.view.guess(key)
+	var first keyState
 	for range tries {
 		guess := h.sessionID
 		ops := []clientv3.Op{clientv3.OpGet(lockPrefix + key), clientv3.OpGet(sessionPrefix+guess, clientv3.WithCountOnly())}
@@ -36,18 +40,24 @@ func (s *Store) read(ctx context.Context, key, own string) (keyState, error) {
 		if own != "" && r.Responses[2].GetResponseRange().Count == 0 {
 			return keyState{}, lock.ErrSessionUnknown
 		}
+		live := r.Responses[1].GetResponseRange().Count > 0
+		if first.token != 0 && live {
+			first.live = true
+			return first, nil
+		}
 		kvs := r.Responses[0].GetResponseRange().Kvs
 		if len(kvs) == 0 {
-			return keyState{revision: r.Header.Revision}, nil
+			return keyState{}, nil
 		}
 		if h, err = heldOf(kvs[0]); err != nil {
 			return keyState{}, err
 		}
 		if h.sessionID == guess {
-			return keyState{held: h, live: r.Responses[1].GetResponseRange().Count > 0, revision: r.Header.Revision}, nil
+			return keyState{held: h, live: live}, nil
 		}
+		first = keyState{held: h}
 	}
-	return keyState{}, fmt.Errorf("%w: the lock changes hands faster than it can be read", lock.ErrUnavailable)
+	return keyState{}, fmt.Errorf("%w: the lock's holders vanish faster than they can be asked for", lock.ErrUnavailable)
 }
 
 // expiry is when the grant h ends unless it is renewed: by what this process has sent or, when it knows of nothing that

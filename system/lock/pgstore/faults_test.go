@@ -2,11 +2,9 @@ package pgstore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"fenceproof/deploy/postgres/postgrestest"
 	"fenceproof/system/lock"
 
 	"github.com/jackc/pgx/v5"
@@ -49,18 +47,6 @@ func tryWhileHeld(t *testing.T, s lock.Store, c *pgx.Conn, x lock.Session, ttl t
 	return <-result
 }
 
-// Rule 8: now() is the transaction's start, and this one waited for longer than its lease.
-func TestAGrantThatDiedWhileItWaitedIsNotReturned(t *testing.T) {
-	s, c := store(t)
-	x := session(t, s, "a")
-	started := `clock_timestamp() > (SELECT min(xact_start) FROM pg_stat_activity WHERE wait_event_type = 'Lock') + interval '1 s'`
-	err := tryWhileHeld(t, s, c, x, time.Second, started)
-	wantErr[*lock.ContendedError](t, err)
-	if n := query[int](t, c, "SELECT count(*) FROM lock_entry"); n != 0 {
-		t.Fatalf("%d grants are left", n)
-	}
-}
-
 func TestASessionThatDiedWhileItsAcquireWaitedIsGrantedNothing(t *testing.T) {
 	s, c := store(t)
 	x, err := s.OpenSession(t.Context(), "a", time.Second)
@@ -84,50 +70,6 @@ func TestAnAcquireThatWaitsForeverIsUnavailable(t *testing.T) {
 	wantIs(t, err, lock.ErrUnavailable)
 	if n := query[int](t, c, "SELECT count(*) FROM lock_entry"); n != 0 {
 		t.Fatalf("%d grants", n)
-	}
-}
-
-// Rule 7: a database that does not answer is unavailable, whatever it was asked; afterwards the store is as it was.
-func TestADatabaseThatDoesNotAnswerIsUnavailable(t *testing.T) {
-	i := postgrestest.Start(t)
-	database := lockdb(t, i)
-	s := open(t, i.URL("lockapp", database))
-	x := session(t, s, "a")
-	g := acquire(t, s, "k", x)
-	if err := i.Crash(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	calls := map[string]func() error{
-		"open":      func() error { _, err := s.OpenSession(t.Context(), "a", time.Second); return err },
-		"heartbeat": func() error { _, err := s.Heartbeat(t.Context(), x.ID); return err },
-		"close":     func() error { return s.CloseSession(t.Context(), x.ID) },
-		"live":      func() error { _, err := s.SessionLive(t.Context(), x.ID); return err },
-		"acquire":   func() error { _, err := s.TryAcquire(t.Context(), "k2", "a", x.ID, time.Second); return err },
-		"renew":     func() error { _, err := s.Renew(t.Context(), "k", g.FencingToken, 0); return err },
-		"release":   func() error { return s.Release(t.Context(), "k", g.FencingToken) },
-		"inspect":   func() error { _, err := s.Inspect(t.Context(), "k"); return err },
-		"revoke":    func() error { _, err := s.Revoke(t.Context(), "k", "olga", "stuck for long", 0); return err },
-		"reap":      func() error { _, err := s.Reap(t.Context()); return err },
-		"held":      func() error { _, err := s.Held(t.Context()); return err },
-		"ping":      func() error { return s.Ping(t.Context()) },
-	}
-	for name, call := range calls {
-		if err := call(); !errors.Is(err, lock.ErrUnavailable) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-	if err := i.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the store answers again", func() bool { return s.Ping(t.Context()) == nil })
-	var next lock.Acquired
-	eventually(t, "the session gets its key again", func() (ok bool) {
-		var err error
-		next, err = s.TryAcquire(t.Context(), "k", x.OwnerID, x.ID, time.Minute)
-		return err == nil
-	})
-	if next.FencingToken <= g.FencingToken {
-		t.Fatalf("token %d after the crash, %d before it", next.FencingToken, g.FencingToken)
 	}
 }
 

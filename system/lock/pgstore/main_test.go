@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"fenceproof/deploy/postgres/postgrestest"
 	"fenceproof/migrations"
 	"fenceproof/system/lock"
-	"fenceproof/system/lock/pgstore"
+	"fenceproof/system/lock/locktest"
 	"fenceproof/system/migrate"
 
 	"github.com/jackc/pgx/v5"
@@ -25,7 +26,9 @@ import (
 var server *postgres.Instance
 
 func TestMain(m *testing.M) {
-	status := postgrestest.Run(m, func(i *postgres.Instance) { server = i })
+	status := locktest.Main(m, func(m *testing.M) int {
+		return postgrestest.Run(m, func(i *postgres.Instance) { server = i })
+	})
 	if err := goleak.Find(); status == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
@@ -33,11 +36,16 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-var databases atomic.Int32
+var (
+	databases atomic.Int32
+	creating  sync.Mutex // two at once would both create the role
+)
 
 // lockdb gives the test a migrated lockdb of its own and the name that it has.
 func lockdb(t testing.TB, on *postgres.Instance) string {
 	t.Helper()
+	creating.Lock()
+	defer creating.Unlock()
 	name := fmt.Sprintf("lockdb%d", databases.Add(1))
 	if err := on.CreateDatabase(t.Context(), name, "lockapp"); err != nil {
 		t.Fatal(err)
@@ -55,7 +63,7 @@ func lockdb(t testing.TB, on *postgres.Instance) string {
 var shared string // name of the lockdb that most tests use, one after the other
 
 // store opens a Store on an empty lockdb, beside a plain connection to it. The next test empties it again.
-func store(t testing.TB) (*pgstore.Store, *pgx.Conn) {
+func store(t testing.TB) (lock.Store, *pgx.Conn) {
 	t.Helper()
 	if shared == "" {
 		shared = lockdb(t, server)
@@ -65,9 +73,9 @@ func store(t testing.TB) (*pgstore.Store, *pgx.Conn) {
 	return open(t, server.URL("lockapp", shared)), c
 }
 
-func open(t testing.TB, url string) *pgstore.Store {
+func open(t testing.TB, url string) lock.Store {
 	t.Helper()
-	s, err := pgstore.Open(url, slog.New(slog.DiscardHandler))
+	s, err := openStore(url, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

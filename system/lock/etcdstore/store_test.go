@@ -1,0 +1,360 @@
+package etcdstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"fenceproof/deploy/etcd"
+	"fenceproof/deploy/etcd/etcdtest"
+	"fenceproof/deploy/port"
+	"fenceproof/deploy/process"
+	"fenceproof/system/lock"
+	"fenceproof/system/lock/locktest"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// stage is a store on an etcd of its own, with a session.
+type stage struct {
+	*backend
+	t       testing.TB
+	store   lock.Store
+	session lock.Session
+}
+
+func newStage(t testing.TB) *stage {
+	t.Helper()
+	b := newBackend(t)
+	s := &stage{backend: b, t: t, store: b.Open(t, b.Address())}
+	s.session = s.open("a")
+	return s
+}
+
+func (s *stage) open(owner string) lock.Session {
+	s.t.Helper()
+	x, err := s.store.OpenSession(s.t.Context(), owner, time.Minute)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return x
+}
+
+func (s *stage) acquire(key string, ttl time.Duration) lock.Grant {
+	s.t.Helper()
+	a, err := s.store.TryAcquire(s.t.Context(), key, s.session.OwnerID, s.session.ID, ttl)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a.Grant
+}
+
+func (s *stage) release(g lock.Grant) {
+	s.t.Helper()
+	if err := s.store.Release(s.t.Context(), g.Key, g.FencingToken); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// revision is etcd's: it counts every write of a key.
+func (s *stage) revision() int64 {
+	s.t.Helper()
+	r, err := s.client.Get(s.t.Context(), "nothing")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.Header.Revision
+}
+
+// leases lists the leases that etcd has.
+func (s *stage) leases() []clientv3.LeaseStatus {
+	s.t.Helper()
+	return leases(s.t, s.client)
+}
+
+func leases(t testing.TB, c *clientv3.Client) []clientv3.LeaseStatus {
+	t.Helper()
+	r, err := c.Leases(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Leases
+}
+
+func lost(t testing.TB, err error) *lock.LostError {
+	t.Helper()
+	var l *lock.LostError
+	if !errors.As(err, &l) {
+		t.Fatalf("got %v, want that the grant is lost", err)
+	}
+	return l
+}
+
+func TestARenewalWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g := s.acquire("k", time.Minute)
+	before := s.revision()
+	for range 5 {
+		if _, err := s.store.Renew(t.Context(), "k", g.FencingToken, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.store.Heartbeat(t.Context(), s.session.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := s.revision(); after != before {
+		t.Fatalf("the revision went from %d to %d", before, after)
+	}
+}
+
+func TestAnAcquireThatIsRefusedWritesNothingAndTakesNoLease(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.acquire("k", time.Minute)
+	b := s.open("b")
+	before, had := s.revision(), len(s.leases())
+	for range 5 {
+		_, err := s.store.TryAcquire(t.Context(), "k", "b", b.ID, time.Minute)
+		var contended *lock.ContendedError
+		if !errors.As(err, &contended) {
+			t.Fatal(err)
+		}
+	}
+	if after, has := s.revision(), len(s.leases()); after != before || has != had {
+		t.Fatalf("the revision went from %d to %d, the leases from %d to %d", before, after, had, has)
+	}
+}
+
+// An acquire is one write, and so is a release; the lease of the one before serves the next.
+func TestGrantsThatFollowOneAnotherShareALease(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.release(s.acquire("k", time.Minute))
+	before, had := s.revision(), len(s.leases())
+	for i := range 10 {
+		s.release(s.acquire(fmt.Sprint("k", i), time.Minute))
+	}
+	if after, has := s.revision(), len(s.leases()); after-before != 20 || has != had {
+		t.Fatalf("10 pairs took %d writes, and the leases went from %d to %d", after-before, had, has)
+	}
+}
+
+// Somebody has deleted the key: that its lease lives saves nothing.
+func TestAGrantWhoseKeyIsGoneIsLostAlthoughItsLeaseLives(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g := s.acquire("k", time.Minute)
+	had := len(s.leases())
+	if _, err := s.client.Delete(t.Context(), "fenceproof/lock/k"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.store.Renew(t.Context(), "k", g.FencingToken, 0)
+	if l := lost(t, err); l.StoredToken != 0 {
+		t.Fatalf("got %+v", l)
+	}
+	lost(t, s.store.Release(t.Context(), "k", g.FencingToken))
+	if has := len(s.leases()); has != had {
+		t.Fatalf("the lease has ended, which was to live: %d are left of %d", has, had)
+	}
+}
+
+// Somebody has put the key again as it was: the token of the grant is no more.
+func TestAGrantWhoseKeyWasPutByAnotherIsLost(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g := s.acquire("k", time.Minute)
+	r, err := s.client.Put(t.Context(), "fenceproof/lock/k", "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.store.Renew(t.Context(), "k", g.FencingToken, 0)
+	if l := lost(t, err); l.StoredToken != r.Header.Revision {
+		t.Fatalf("got %+v, want token %d", l, r.Header.Revision)
+	}
+}
+
+// The grant was made and its answer did not arrive, or arrived when nobody waited any more: nobody can release it, and it
+// does not stay for its minute.
+func TestAGrantThatNobodyWasToldOfEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, cancelled := range []bool{false, true} {
+		s := newStage(t)
+		relay := locktest.NewRelay(t, s.Address())
+		s.store = s.Open(t, relay.Address())
+		s.release(s.acquire("k", time.Minute))
+		ctx, cancel := context.WithCancel(context.Background())
+		result := make(chan error, 1)
+		relay.Hold()
+		go func() {
+			_, err := s.store.TryAcquire(ctx, "k", "a", s.session.ID, time.Minute)
+			result <- err
+		}()
+		eventually(t, "the grant is made", func() bool { return len(s.Grants(t, "k")) == 2 })
+		if cancelled {
+			cancel()
+			if err := <-result; !errors.Is(err, lock.ErrUnavailable) {
+				t.Fatalf("got %v", err)
+			}
+			relay.LetGo()
+		} else {
+			relay.Cut()
+			if err := <-result; !errors.Is(err, lock.ErrUnavailable) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		eventually(t, "nothing of the grant is left but the session", func() bool {
+			return len(s.Keys(t)) == 0 && len(s.leases()) == 1
+		})
+		cancel()
+	}
+}
+
+// etcd serves TTLs of whole seconds only, and none that its elections could outlast.
+func TestALeaseThatEtcdWouldStretchIsRefusedAndTheShortestNamed(t *testing.T) {
+	t.Parallel()
+	url := slowMember(t)
+	c := connect(t, url)
+	s := open(t, url)
+	eventually(t, "etcd answers", func() bool { return s.Ping(t.Context()) == nil })
+	x, err := s.OpenSession(t.Context(), "a", 2*time.Second)
+	if err != nil || x.TTL != 2*time.Second {
+		t.Fatalf("got %+v, %v", x, err)
+	}
+	for _, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 2500 * time.Millisecond, 3*time.Second + 1} {
+		_, inOpen := s.OpenSession(t.Context(), "b", ttl)
+		_, inAcquire := s.TryAcquire(t.Context(), "k", "a", x.ID, ttl)
+		for _, err := range []error{inOpen, inAcquire} {
+			var refused *lock.TTLError
+			if !errors.As(err, &refused) || refused.Asked != ttl || refused.Minimum != 2*time.Second || refused.Step != time.Second {
+				t.Errorf("%s: got %v", ttl, err)
+			}
+		}
+	}
+	a, err := s.TryAcquire(t.Context(), "k", "a", x.ID, 2*time.Second)
+	if err != nil || a.TTL != 2*time.Second {
+		t.Fatalf("got %+v, %v", a, err)
+	}
+	eventually(t, "only what was granted has a lease", func() bool { return len(leases(t, c)) == 2 })
+}
+
+// slowMember starts an etcd as it is shipped, whose shortest lease is longer than a second.
+func slowMember(t *testing.T) (url string) {
+	t.Helper()
+	in, err := etcd.Prepare(t.Context(), func(line string) { t.Log(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := port.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := port.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	url = "http://" + client.Address()
+	p, err := process.Direct{}.Launch(t.Context(), process.Command{Path: in.Program("etcd"), Dir: t.TempDir(), Args: []string{
+		"--data-dir=data", "--unsafe-no-fsync", "--listen-client-urls=" + url, "--advertise-client-urls=" + url,
+		"--listen-peer-urls=http://" + peer.Address(), "--initial-advertise-peer-urls=http://" + peer.Address(),
+		"--initial-cluster=default=http://" + peer.Address()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = process.KillAll(context.Background(), []int{p.Pid()}) // it ends with this process anyhow
+		<-p.Done()
+		for _, r := range []*port.Reservation{client, peer} {
+			if err := r.Release(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return url
+}
+
+// Rule 7 in a cluster: it takes a quorum to say that something is over, and the loss of a leader or a majority says
+// nothing at all.
+func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	members := etcdtest.StartCluster(t, 3)
+	var endpoints []string
+	for _, m := range members {
+		endpoints = append(endpoints, m.URL())
+	}
+	s := open(t, endpoints...)
+	x, err := s.OpenSession(t.Context(), "a", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.TryAcquire(t.Context(), "k", "a", x.ID, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewed := func() bool {
+		t.Helper()
+		r, err := s.Renew(t.Context(), "k", a.FencingToken, 0)
+		if err != nil && !errors.Is(err, lock.ErrUnavailable) || err == nil && r.FencingToken != a.FencingToken {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		return err == nil
+	}
+	do(t, members[0].Pause)
+	eventually(t, "two of three members renew the grant", renewed)
+	do(t, members[1].Crash)
+	for name, call := range map[string]func() error{
+		"renew":     func() error { _, err := s.Renew(t.Context(), "k", a.FencingToken, 0); return err },
+		"stale":     func() error { return s.Release(t.Context(), "k", a.FencingToken-1) },
+		"heartbeat": func() error { _, err := s.Heartbeat(t.Context(), x.ID); return err },
+		"acquire":   func() error { _, err := s.TryAcquire(t.Context(), "other", "a", x.ID, time.Minute); return err },
+		"inspect":   func() error { _, err := s.Inspect(t.Context(), "k"); return err },
+		"live":      func() error { _, err := s.SessionLive(t.Context(), x.ID); return err },
+		"ping":      func() error { return s.Ping(t.Context()) },
+	} {
+		if err := call(); !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	do(t, members[1].Start)
+	do(t, members[0].Resume)
+	eventually(t, "the grant is renewed", renewed)
+	if err := s.Release(t.Context(), "k", a.FencingToken); err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.TryAcquire(t.Context(), "k", "a", x.ID, time.Minute)
+	if err != nil || next.FencingToken <= a.FencingToken {
+		t.Fatalf("got %+v, %v, after token %d", next, err, a.FencingToken)
+	}
+}
+
+// What happens while the watch is broken is seen when it is opened again.
+func TestAWatchThatBrokeCatchesUp(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	relay := locktest.NewRelay(t, s.Address())
+	far := s.Open(t, relay.Address())
+	held := func(want int) {
+		t.Helper()
+		eventually(t, fmt.Sprint(want, " grants are counted"), func() bool {
+			n, err := far.Held(t.Context())
+			return err == nil && n == want
+		})
+	}
+	g := s.acquire("k", time.Minute)
+	held(1)
+	wake, cancel := far.Watch("k")
+	defer cancel()
+	relay.Hold()
+	s.release(g)
+	s.acquire("other", time.Minute)
+	s.acquire("a third", time.Minute)
+	relay.Cut()
+	select {
+	case <-wake:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody woke the waiter")
+	}
+	held(2)
+}
