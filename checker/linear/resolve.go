@@ -2,7 +2,6 @@ package linear
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sort"
 	"time"
@@ -32,10 +31,12 @@ type Counts struct {
 // grantLog is what the lock store's log says about one grant.
 type grantLog struct {
 	change            // that began it
+	last    int64     // the I of its latest renewal, or of its beginning
 	late    bool      // a renewal of it was committed after its old expiry
 	next    *grantLog // that took its row
 	end     *change   // that removed its row
 	expires int64     // the last expiry, by the database's own clock; 0 where it has none
+	lapses  []int64   // earlier expiries that had passed when a renewal came
 }
 
 // resolver makes the operations of one key in one epoch.
@@ -118,6 +119,8 @@ func (r *resolver) take(k *keyLog) {
 			r.calls = append(r.calls, c)
 		}
 	}
+	// They were written down as they were answered.
+	slices.SortFunc(r.calls, func(a, b *call) int { return cmp.Compare(a.Sent.I, b.Sent.I) })
 	var row *grantLog
 	for _, c := range k.Changes {
 		if c.Epoch != r.epoch {
@@ -125,7 +128,7 @@ func (r *resolver) take(k *keyLog) {
 		}
 		switch c.Kind {
 		case granted:
-			g := &grantLog{change: *c, expires: c.Expires}
+			g := &grantLog{change: *c, last: c.I, expires: c.Expires}
 			if row != nil {
 				row.next = g
 			}
@@ -134,7 +137,10 @@ func (r *resolver) take(k *keyLog) {
 		case extended:
 			if row != nil && row.Token == c.Token {
 				row.late = row.late || c.Committed > 0 && row.expires > 0 && c.Committed >= row.expires
-				row.expires = c.Expires
+				if row.TTL > 0 && row.expires > 0 && c.Expires-row.TTL*1000 >= row.expires {
+					row.lapses = append(row.lapses, row.expires) // the renewal came when the lease was over
+				}
+				row.last, row.expires = c.I, c.Expires
 			}
 		default:
 			if row != nil && row.Token == c.Token {
@@ -207,6 +213,7 @@ func (r *resolver) acquire(c *call, o Op) {
 		o.Out.Token = c.Granted
 		if g := r.byTok[c.Granted]; g != nil {
 			o = within(o, &g.change)
+			o.Refs = append(o.Refs, g.I)
 		}
 	case c.Code == contract.LockContended && !r.tookBack(c):
 		o.Out.Result = Contended
@@ -270,9 +277,11 @@ func (r *resolver) revoke(c *call, o Op) {
 	o.In = Input{Verb: Revoke}
 	switch {
 	case c.Type == contract.OK && c.Revoked > 0:
+		// It may be committed when the lease has run out that was alive when its statement began, so the log says only
+		// by when it took place.
 		o.Out = Output{Result: Done, Token: c.Revoked, Floor: c.Floor}
 		if g := r.byTok[c.Revoked]; g != nil && g.end != nil && g.end.Kind == revoked {
-			o = within(o, g.end)
+			o.Hi = max(o.Lo, min(o.Hi, g.end.T+settling))
 		}
 		r.counts.Revokes++
 	case c.Code == contract.NotFound:
@@ -283,129 +292,4 @@ func (r *resolver) revoke(c *call, o Op) {
 		return
 	}
 	r.add(o)
-}
-
-// log makes operations of what the log shows and no answer told: grants and ends that nobody heard of, sessions that
-// ended, and leases that ran out.
-func (r *resolver) log() {
-	for _, g := range r.grants {
-		if g.next != nil && g.next.Session != g.Session {
-			r.counts.Takeovers++
-		}
-		if !r.heard[g.Token] {
-			r.unheard(g)
-		}
-		r.ended(g)
-	}
-}
-
-// shown is an operation that the log alone shows: it took place after everything that had been recorded before, and it
-// was there, settling aside, when it was recorded.
-func (r *resolver) shown(c *change, in Input, sent int64) Op {
-	hi := c.T + settling
-	return Op{In: in, Lo: min(max(c.Since, sent, r.from), hi), Hi: hi, Who: c.Proc, Owner: c.Owner, Refs: []int64{c.I}}
-}
-
-// unheard: a grant without an answer took place between the first request that can have asked for it and its commit.
-func (r *resolver) unheard(g *grantLog) {
-	sent := int64(math.MaxInt64)
-	for _, c := range r.calls {
-		if c.Op == contract.OpAcquire && c.Session == g.Session && c.Sent.T <= g.T && !(c.Type == contract.OK && c.Back.I != 0) {
-			sent = min(sent, c.Sent.T)
-		}
-	}
-	if sent == math.MaxInt64 {
-		sent = 0
-	} else {
-		r.counts.Unheard++
-	}
-	o := r.shown(&g.change, Input{Verb: Acquire, Session: g.Session, After: Unordered}, sent)
-	o.Out.Token = g.Token
-	r.add(o)
-}
-
-// ended makes operations of the end of a grant, and of the end of its lease.
-func (r *resolver) ended(g *grantLog) {
-	byClock := g.expires > 0
-	if byClock {
-		r.lapse(g)
-	}
-	c := g.end
-	if c == nil {
-		return
-	}
-	lapsed := byClock && c.Committed > 0 && g.expires <= c.Committed
-	switch {
-	case c.Kind == swept:
-		r.counts.Sweeps++
-		r.add(r.shown(c, Input{Verb: Sweep, Token: g.Token}, 0))
-	case r.gone[g.Token]: // its release or revoke was answered
-	case c.Kind == revoked:
-		r.counts.Unheard++
-		o := r.shown(c, Input{Verb: Drop, Token: g.Token}, r.asked(g, contract.OpRevoke))
-		o.Out.Floor = c.Floor
-		r.add(o)
-	case lapsed:
-		r.add(r.shown(c, Input{Verb: Reap, Token: g.Token}, 0))
-	case r.asked(g, contract.OpRelease) > 0:
-		r.counts.Unheard++
-		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, r.asked(g, contract.OpRelease)))
-	case !byClock && c.T >= r.alive(g)+g.TTL*int64(time.Millisecond):
-		// The store's clock is nobody's but its own; but a lease lives for its TTL from when it was last asked for.
-		r.counts.Expiries++
-		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, r.alive(g)+g.TTL*int64(time.Millisecond)))
-	case !r.heard[g.Token], byClock && c.Committed == 0:
-		// Nobody was told of the grant: the server may take it back. Or nobody can say whether it had expired.
-		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, 0))
-	}
-}
-
-// asked is when the end of g was first asked for by a call of which nobody knows how it ended, 0 for never.
-func (r *resolver) asked(g *grantLog, op contract.Op) int64 {
-	calls := r.about[g.Token]
-	if op == contract.OpRevoke {
-		calls = r.opened
-	}
-	for _, c := range calls {
-		if c.Op == op && c.unknown() && c.Sent.T <= g.end.T {
-			return c.Sent.T
-		}
-	}
-	return 0
-}
-
-// alive is when g was last asked for with success: its lease ends a TTL after that at the earliest.
-func (r *resolver) alive(g *grantLog) int64 {
-	at := max(g.Since, r.from)
-	for _, c := range r.about[g.Token] {
-		if c.Type == contract.OK && c.Back.I != 0 && c.Sent.T <= g.end.T && c.Op != contract.OpRelease {
-			at = max(at, c.Sent.T)
-		}
-	}
-	return at
-}
-
-// lapse: the lease of g runs out when the database's clock comes to its last expiry. What happens to a grant that has
-// ended before then is nothing.
-func (r *resolver) lapse(g *grantLog) {
-	lo, hi := r.clock.reaches(g.expires)
-	lo = max(lo, g.Since, r.from)
-	if c := g.end; c != nil {
-		switch {
-		case c.T+settling < lo:
-			return
-		case c.Committed >= g.expires:
-			hi = min(hi, c.T)
-		}
-		if c.Committed >= g.expires && c.Kind == released && !r.gone[g.Token] {
-			r.counts.Expiries++
-		}
-	} else if g.next != nil && g.next.Acquired >= g.expires {
-		hi = min(hi, g.next.T)
-		r.counts.Expiries++
-	}
-	if lo > r.to || lo > r.frame.End {
-		return // not before the epoch, or the history, ended
-	}
-	r.add(Op{In: Input{Verb: Expire, Token: g.Token}, Lo: lo, Hi: max(lo, hi), Who: g.Proc, Owner: g.Owner, Refs: []int64{g.I}})
 }
