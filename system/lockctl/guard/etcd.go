@@ -93,12 +93,12 @@ func (s Snapshot) revisionOf(ctx context.Context, file string) (int64, error) {
 		return 0, fmt.Errorf("read the revision of %s: %w", file, err)
 	}
 	var status struct {
-		Revision int64 `json:"revision"`
+		Revision *int64 `json:"revision"`
 	}
-	if err := json.Unmarshal(out, &status); err != nil || status.Revision <= 0 {
+	if err := json.Unmarshal(out, &status); err != nil || status.Revision == nil || *status.Revision < 0 {
 		return 0, fmt.Errorf("read the revision of %s: etcdutl answers %.200q", file, out)
 	}
-	return status.Revision, nil
+	return *status.Revision, nil
 }
 
 // run runs etcdutl and gives its standard output. What it says when it fails ends its error output.

@@ -36,7 +36,7 @@ type Standing struct {
 // the step has marked everything up to its bumped revision as compacted, and that is past paydb's highest token.
 func (x Standing) Check(s Seen) error {
 	switch {
-	case x.Revision <= s.Token:
+	case x.Revision < s.Token:
 		return refuse("etcd stands at revision %d and paydb has seen %s: this cluster would hand out tokens again. Stop it, and restore it by restore-guard --snapshot", x.Revision, s)
 	case x.Compacted <= s.Token:
 		return refuse("etcd has compacted revisions up to %d and paydb has seen %s: either this cluster was not restored by restore-guard --snapshot, or it is in use again since", x.Compacted, s)
