@@ -139,6 +139,7 @@ func (m *Member) command() process.Command {
 		"--heartbeat-interval=" + millis(Heartbeat),
 		"--election-timeout=" + millis(ElectionTimeout),
 		"--auto-compaction-retention=0",
+		"--quota-backend-bytes=" + strconv.Itoa(quota),
 		"--enable-grpc-gateway=false",
 		"--logger=zap",
 		"--log-level=info",
@@ -148,6 +149,9 @@ func (m *Member) command() process.Command {
 	}
 	return process.Command{Path: m.in.Program("etcd"), Args: args, Env: m.env, Dir: m.folder, Log: m.log}
 }
+
+// quota bounds the data of a member, in bytes: the most that etcd recommends, since all revisions of a run are kept.
+const quota = 8 << 30
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,14 +58,16 @@ func (m *Member) AwaitHealthy(ctx context.Context) error {
 // await asks again and again until there is no objection.
 func (m *Member) await(ctx context.Context, complaint string, objection func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	go func() { // ends with ctx
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		select {
 		case <-m.proc.Done():
 			cancel() // what answers on its port is a stranger
 		case <-ctx.Done():
 		}
-	}()
+	})
+	defer watch.Wait()
+	defer cancel()
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {

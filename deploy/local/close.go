@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local/warden"
 	"fenceproof/deploy/postgres"
 
@@ -114,7 +115,11 @@ func RemoveData(ctx context.Context, runDir string) error {
 	}
 	var errs *multierror.Error
 	for _, e := range entries {
-		errs = multierror.Append(errs, postgres.Demolish(ctx, filepath.Join(home, e.Name())))
+		demolish := postgres.Demolish
+		if e.Name() == Etcd || strings.HasPrefix(e.Name(), Etcd+"-") {
+			demolish = etcd.Demolish
+		}
+		errs = multierror.Append(errs, demolish(ctx, filepath.Join(home, e.Name())))
 	}
 	return errs.ErrorOrNil()
 }

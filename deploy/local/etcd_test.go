@@ -136,22 +136,11 @@ func (w watcher) get(member string, o ...clientv3.OpOption) (string, error) {
 	return string(r.Kvs[0].Value), nil
 }
 
-func TestALeaderWhoseLinksAreCutLosesTheOthersAndCatchesUpWhenTheyHeal(t *testing.T) {
-	s := boot(t, onEtcd(t, 3))
-	if got := len(s.Links()); got != 3+6 {
-		t.Errorf("there are %d links", got)
-	}
-	w := watch(t, s)
-	old := ""
-	await(t, "a leader", func() bool { old = w.leader("etcd-1"); return old != "" && w.put(old, "before") == nil })
-	var links []*Link
-	var others []string
-	for _, m := range s.members {
-		if m.Name() == old {
-			continue
-		}
-		others = append(others, m.Name())
-		for _, name := range []string{LinkName(old, m.Name()), LinkName(m.Name(), old)} {
+// between are the links between a member and some others, both ways.
+func between(t *testing.T, s *Stack, one string, others ...string) (links []*Link) {
+	t.Helper()
+	for _, o := range others {
+		for _, name := range []string{LinkName(one, o), LinkName(o, one)} {
 			l, err := s.Link(name)
 			if err != nil {
 				t.Fatal(err)
@@ -159,11 +148,39 @@ func TestALeaderWhoseLinksAreCutLosesTheOthersAndCatchesUpWhenTheyHeal(t *testin
 			links = append(links, l)
 		}
 	}
+	return links
+}
+
+func each(t *testing.T, links []*Link, do func(*Link) error) {
+	t.Helper()
 	for _, l := range links {
-		if err := l.Cut(t.Context(), Both); err != nil {
+		if err := do(l); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// ledCluster is a cluster whose leader has taken a write, and who leads and who follows.
+func ledCluster(t *testing.T) (s *Stack, w watcher, leader string, followers []string) {
+	t.Helper()
+	s = boot(t, onEtcd(t, 3))
+	if got := len(s.Links()); got != 3+6 {
+		t.Errorf("there are %d links", got)
+	}
+	w = watch(t, s)
+	await(t, "a leader", func() bool { leader = w.leader("etcd-1"); return leader != "" && w.put(leader, "before") == nil })
+	for _, m := range s.members {
+		if m.Name() != leader {
+			followers = append(followers, m.Name())
+		}
+	}
+	return s, w, leader, followers
+}
+
+func TestALeaderThatIsCutOffLosesTheOthersAndCatchesUpWhenItsLinksHeal(t *testing.T) {
+	s, w, old, others := ledCluster(t)
+	links := between(t, s, old, others...)
+	each(t, links, func(l *Link) error { return l.Cut(t.Context(), Both) })
 	next := ""
 	await(t, "another leader", func() bool {
 		next = w.leader(others[0])
@@ -179,15 +196,26 @@ func TestALeaderWhoseLinksAreCutLosesTheOthersAndCatchesUpWhenTheyHeal(t *testin
 	if v, err := w.get(old, clientv3.WithSerializable()); err != nil || v != "before" {
 		t.Errorf("it has %q, %v", v, err)
 	}
-	for _, l := range links {
-		if err := l.Heal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	each(t, links, func(l *Link) error { return l.Heal(t.Context()) })
 	await(t, "it to catch up", func() bool { v, err := w.get(old); return err == nil && v == "meanwhile" })
 	if err := s.AwaitEtcd(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestACutBetweenTwoMembersLeavesTheThirdToTheOneThatLeads(t *testing.T) {
+	s, w, leader, followers := ledCluster(t)
+	apart, third := followers[0], followers[1]
+	links := between(t, s, leader, apart)
+	each(t, links, func(l *Link) error { return l.Cut(t.Context(), Both) })
+	await(t, "the two to be apart, and the third with the leader", func() bool {
+		return w.leader(apart) == "" && w.leader(third) != "" && w.put(third, "meanwhile") == nil
+	})
+	if err := w.put(apart, "lost"); err == nil {
+		t.Error("it has no leader and writes")
+	}
+	each(t, links, func(l *Link) error { return l.Heal(t.Context()) })
+	await(t, "it to catch up", func() bool { v, err := w.get(apart); return err == nil && v == "meanwhile" })
 }
 
 func TestAMemberOfAClusterComesBackBeforeThereIsAMajority(t *testing.T) {
