@@ -31,15 +31,18 @@ func (t trigger) subject() string {
 	return "payout " + t.payout
 }
 
-// triggers tells whether ev, the delivery of an answer, is the event on. The state that a claim found stands in its
-// answer, which only the answered stage carries; l remembers it until then.
+// triggers tells whether ev is the event on: the delivery of an answer, or the forwarding of a post. The state that a
+// claim found stands in its answer, which only the answered stage carries; l remembers it until then.
 func triggers(on plan.Event, l *listeners, ev *history.Event) bool {
+	if on == plan.PostForwarded {
+		return ev.W == history.Wiretap && ev.Stage == history.Forwarded && ev.Op == contract.OpPost && ev.Proc.IsExecutor()
+	}
 	if ev.W != history.Wiretap || ev.Stage != history.Delivered || ev.Type != contract.OK || ev.Status != 200 {
 		return false
 	}
 	switch on {
 	case plan.AcquireOK:
-		return ev.Op == contract.OpAcquire && ev.Proc.IsLockClient() && ev.Granted > 0
+		return ev.Op == contract.OpAcquire && (ev.Proc.IsLockClient() || ev.Proc.IsExecutor()) && ev.Granted > 0
 	case plan.ClaimOK:
 		return ev.Op == contract.OpClaim && l.claimed[ev.Call] == contract.Claimed
 	case plan.SubmittedOK:

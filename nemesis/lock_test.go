@@ -17,7 +17,7 @@ func TestAHolderOfAKeyIsStoppedUntilSomebodyElseIsGrantedIt(t *testing.T) {
 	client := contract.LockClient(1)
 	v, l := startVictims(t, client), newLog()
 	e, end, stop := story(t, v, l, long, plan.Step{Fault: plan.Pause, Target: plan.Holder, On: plan.AcquireOK, Until: plan.SuccessorGranted, For: plan.Duration(long / 2)})
-	listening(t, e, l, granted("executor-1", "k", 4, history.Delivered), granted(client, "k", 5, history.Delivered))
+	listening(t, e, l, granted("reconciler", "k", 4, history.Delivered), granted(client, "k", 5, history.Delivered))
 	seen := l.await(t, PhaseSeen, client)
 	if seen.Key != "k" || seen.Token != 5 || !v.stopped(t, client) {
 		t.Fatalf("it was stopped for key %s under token %d; stopped: %v", seen.Key, seen.Token, v.stopped(t, client))

@@ -13,6 +13,7 @@ func TestAStepWhoseProcessIsHeldByAnotherSaysThatItWasNotDone(t *testing.T) {
 	v := startVictims(t, contract.Executor(1))
 	l := newLog()
 	e := NewEngine(plan.Plan{Together: 1, Drive: plan.Duration(time.Minute)}, v, l)
+	e.patience = 20 * time.Millisecond
 	if !e.take(contract.Executor(1)) {
 		t.Fatal("the process is held already")
 	}

@@ -21,11 +21,17 @@ type Stack interface {
 	Process(contract.Process) (Process, error)
 }
 
-// Process is a process that can be stopped. Both calls return when the effect was seen in /proc, or with an error when
-// it was not seen before ctx ended.
+// Process is a process that can be stopped and killed. The calls return when the effect was seen in /proc, or with an
+// error when it was not seen before ctx ended.
 type Process interface {
+	// Running tells whether it has been started and has not ended. A stopped process is running.
+	Running() bool
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
+	// Kill ends it with SIGKILL, a server with all of its processes, and returns when nothing of it is left.
+	Kill(ctx context.Context) error
+	// Restart starts it again on the same ports and data, and returns when it is ready.
+	Restart(ctx context.Context) error
 }
 
 // Recorder keeps the nemesis log.
@@ -48,11 +54,23 @@ const (
 	PhaseFailed = "failed" // the effect was not seen, or did not go away
 )
 
-// Deadlines of one injection or healing.
+// Deadlines of one injection or healing, where a fault has none of its own.
 const (
 	injectTimeout = 2 * time.Second
 	healTimeout   = 5 * time.Second
 )
+
+// slow is a fault whose injection or healing may take longer.
+type slow interface {
+	limits() (inject, heal time.Duration)
+}
+
+func limits(f fault) (inject, heal time.Duration) {
+	if s, ok := f.(slow); ok {
+		return s.limits()
+	}
+	return injectTimeout, healTimeout
+}
 
 // Engine carries out one plan. Observe feeds it the run's events, Run blocks until the plan is done or its time is up.
 type Engine struct {
@@ -61,8 +79,10 @@ type Engine struct {
 	rec   Recorder
 	heard *listeners
 
+	patience time.Duration // how long a step waits for a process that another one holds
+
 	mu     sync.Mutex
-	busy   map[contract.Process]bool // processes that a step holds
+	busy   map[contract.Process]chan struct{} // processes that a step holds; closed when it lets go
 	window int
 	status Status
 }
@@ -76,7 +96,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), busy: map[contract.Process]bool{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, busy: map[contract.Process]chan struct{}{}}
 }
 
 // Observe takes the next event of the run; it never blocks.
@@ -93,7 +113,7 @@ func (e *Engine) Status() Status {
 
 // Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, the others in
 // their order and at most plan.Together at once. When it returns everything is healed; the error says what could not be
-// injected or healed.
+// healed, or not be tried. An injection whose effect was not seen is no error: the log and Status say so.
 func (e *Engine) Run(ctx context.Context) error {
 	if len(e.plan.Steps) == 0 {
 		return nil
@@ -180,7 +200,8 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 	}
 	log(PhaseInject, "%s", reason(s, trig))
 	until := time.After(time.Duration(s.For))
-	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), injectTimeout)
+	injectLimit, healLimit := limits(f)
+	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), injectLimit)
 	injectErr := f.inject(c)
 	cancel()
 	why := "the effect was not seen"
@@ -191,7 +212,7 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 		log(PhaseFailed, "%v", injectErr)
 	}
 	log(PhaseHeal, "%s", why)
-	c, cancel = context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
+	c, cancel = context.WithTimeout(context.WithoutCancel(ctx), healLimit)
 	defer cancel()
 	healErr := f.heal(c)
 	if healErr != nil {
@@ -200,7 +221,7 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 		log(PhaseHealed, "")
 	}
 	e.close(s, target, injectErr == nil)
-	return errors.Join(injectErr, healErr)
+	return healErr
 }
 
 func reason(s plan.Step, t trigger) string {
@@ -223,66 +244,6 @@ func outlast(ctx context.Context, s plan.Step, end <-chan struct{}, until <-chan
 	case <-ctx.Done():
 		return "the drive has ended"
 	}
-}
-
-// target finds whom the step hits and marks it busy; false when the time was up first.
-func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, trigger, bool) {
-	if s.On == "" {
-		p := contract.Process(s.Target)
-		free := e.take(p)
-		if !free {
-			e.missed(s, p)
-		}
-		return p, trigger{}, free
-	}
-	var trig trigger
-	l := e.heard.listen(func(ev *history.Event) bool {
-		if s.Target != plan.Holder && string(ev.Proc) != string(s.Target) {
-			return false
-		}
-		if !triggers(s.On, e.heard, ev) || !e.take(ev.Proc) {
-			return false
-		}
-		trig = triggerOf(ev)
-		return true
-	})
-	defer l.close()
-	select {
-	case <-l.heard:
-		return trig.proc, trig, true
-	case <-ctx.Done():
-		l.close()
-		select {
-		case <-l.heard: // it was heard at the same instant: what was taken is given back
-			e.release(trig.proc)
-		default:
-		}
-		return "", trigger{}, false
-	}
-}
-
-// missed says of a step that it is not done, because another one holds its process. Nothing may be left out in silence.
-func (e *Engine) missed(s plan.Step, target contract.Process) {
-	n := e.open(s, target)
-	e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(s.Fault), Window: n, Phase: PhaseFailed,
-		Target: string(target), Msg: fmt.Sprintf("planned at %s and not done: another step holds %s", s.At, target)})
-	e.close(s, target, false)
-}
-
-func (e *Engine) take(p contract.Process) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.busy[p] {
-		return false
-	}
-	e.busy[p] = true
-	return true
-}
-
-func (e *Engine) release(p contract.Process) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.busy, p)
 }
 
 func (e *Engine) open(s plan.Step, target contract.Process) int {
@@ -318,6 +279,8 @@ func (e *Engine) fault(f plan.Fault, target contract.Process) (fault, error) {
 	switch f {
 	case plan.Pause:
 		return pause{p}, nil
+	case plan.Kill:
+		return &kill{p: p}, nil
 	}
 	return nil, fmt.Errorf("fault %q is not known", f)
 }

@@ -1,0 +1,161 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/nemesis/plan"
+)
+
+// Leaders is what a Stack can do besides, where one of several processes leads the others.
+type Leaders interface {
+	// Leader is the member of etcd that leads now.
+	Leader(ctx context.Context) (contract.Process, error)
+}
+
+// patience is how long a step waits for a process that another one holds. Afterwards it is not done.
+const patience = 5 * time.Second
+
+// target finds whom the step hits and marks it busy; false when the time was up first, or when somebody else held it for
+// too long.
+func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, trigger, bool) {
+	var trig trigger
+	named := contract.Process(s.Target)
+	if s.On != "" {
+		late := s.Target == plan.EtcdLeader // who that is will be known once the event was heard
+		held, heard := e.await(ctx, s, late)
+		if !heard || !late {
+			return held.target, held.trigger, heard
+		}
+		trig = held.trigger
+	}
+	if s.Target == plan.EtcdLeader {
+		var err error
+		if named, err = e.leader(ctx); err != nil {
+			e.missed(s, trig, named, err.Error())
+			return "", trigger{}, false
+		}
+	}
+	if e.takeWithin(ctx, named) {
+		return named, trig, true
+	}
+	if ctx.Err() == nil {
+		e.missed(s, trig, named, fmt.Sprintf("another step holds %s, and has for %s", named, e.patience))
+	}
+	return "", trigger{}, false
+}
+
+// hit is whom a step that waited for an event hits, and the event.
+type hit struct {
+	target  contract.Process
+	trigger trigger
+}
+
+// await waits for the event of a step, and unless late takes whom the step hits at the same instant. An event whose target
+// is in another step's hands is not the one.
+func (e *Engine) await(ctx context.Context, s plan.Step, late bool) (h hit, heard bool) {
+	l := e.heard.listen(func(ev *history.Event) bool {
+		if !triggers(s.On, e.heard, ev) {
+			return false
+		}
+		h = hit{contract.Process(s.Target), triggerOf(ev)}
+		switch named := h.target; {
+		case s.Target == plan.Holder:
+			h.target = ev.Proc
+		case (named.IsExecutor() || named.IsLockClient()) && named != ev.Proc:
+			return false
+		}
+		return late || e.take(h.target)
+	})
+	defer l.close()
+	select {
+	case <-l.heard:
+		return h, true
+	case <-ctx.Done():
+		l.close()
+		select {
+		case <-l.heard: // it was heard at the same instant: what was taken is given back
+			if !late {
+				e.release(h.target)
+			}
+		default:
+		}
+		return hit{}, false
+	}
+}
+
+// leader asks until there is a leader.
+func (e *Engine) leader(ctx context.Context) (contract.Process, error) {
+	stack, ok := e.stack.(Leaders)
+	if !ok {
+		return contract.Process(plan.EtcdLeader), errors.New("nobody leads in this stack")
+	}
+	ctx, cancel := context.WithTimeout(ctx, injectTimeout)
+	defer cancel()
+	for {
+		name, err := stack.Leader(ctx)
+		if err == nil {
+			return name, nil
+		}
+		if !wait(ctx, leaderEvery) {
+			return contract.Process(plan.EtcdLeader), fmt.Errorf("nobody was seen to lead: %w", err)
+		}
+	}
+}
+
+// leaderEvery is how often it is asked who leads while nobody does.
+const leaderEvery = 20 * time.Millisecond
+
+// missed says of a step that it is not done, and why. Nothing may be left out in silence.
+func (e *Engine) missed(s plan.Step, trig trigger, target contract.Process, why string) {
+	n := e.open(s, target)
+	e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(s.Fault), Window: n, Phase: PhaseFailed,
+		Target: string(target), Payout: trig.payout, Key: trig.key, Token: trig.token, Msg: fmt.Sprintf("%s and not done: %s", reason(s, trig), why)})
+	e.close(s, target, false)
+}
+
+// take marks p as in a step's hands; false when it is in another's.
+func (e *Engine) take(p contract.Process) bool { return e.holder(p) == nil }
+
+// holder takes p, or where another step holds it gives what is closed when that lets go.
+func (e *Engine) holder(p contract.Process) <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if other, held := e.busy[p]; held {
+		return other
+	}
+	e.busy[p] = make(chan struct{})
+	return nil
+}
+
+// takeWithin takes p as soon as it is free, and waits for that no longer than the engine's patience.
+func (e *Engine) takeWithin(ctx context.Context, p contract.Process) bool {
+	over := time.NewTimer(e.patience)
+	defer over.Stop()
+	for {
+		other := e.holder(p)
+		if other == nil {
+			return true
+		}
+		select {
+		case <-other:
+		case <-over.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (e *Engine) release(p contract.Process) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if held, ok := e.busy[p]; ok {
+		close(held)
+		delete(e.busy, p)
+	}
+}
