@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,8 +37,8 @@ type Link struct {
 	proxy      *toxiproxy.Proxy
 	interposed io.Closer
 
-	mu   sync.Mutex
-	cuts []string // the names of the faults that are on
+	mu     sync.Mutex
+	faults []string // the names of those that are on
 }
 
 // faultLimit bounds every call to the proxy: taking a fault off can hang when a connection does.
@@ -86,55 +85,6 @@ func (d Direction) streams() []string {
 	default:
 		return []string{"upstream", "downstream"}
 	}
-}
-
-// Cut drops from now on whatever is sent in the direction, on open connections and on new ones; what is under way is
-// lost. Nobody is told: the other side just falls silent. Cutting what is cut already changes nothing.
-func (l *Link) Cut(ctx context.Context, d Direction) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, stream := range d.streams() {
-		name := "cut-" + stream
-		if l.has(name) {
-			continue
-		}
-		toxic := fmt.Sprintf(`{"name":%q,"type":"timeout","stream":%q,"attributes":{"timeout":0}}`, name, stream)
-		err := bounded(ctx, func() error {
-			_, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(toxic))
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("cut link %s: %w", l.Name(), err)
-		}
-		l.cuts = append(l.cuts, name)
-	}
-	return nil
-}
-
-func (l *Link) has(name string) bool {
-	for _, c := range l.cuts {
-		if c == name {
-			return true
-		}
-	}
-	return false
-}
-
-// Heal takes all cuts back. Connections that were open meanwhile are closed, as bytes are missing from them; new ones
-// work. Healing a whole link changes nothing.
-func (l *Link) Heal(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.cuts) > 0 {
-		name := l.cuts[0]
-		// The proxy takes a logger from this context and nothing else.
-		err := bounded(ctx, func() error { return l.proxy.Toxics.RemoveToxic(context.WithoutCancel(ctx), name) })
-		if err != nil {
-			return fmt.Errorf("heal link %s: %w", l.Name(), err)
-		}
-		l.cuts = l.cuts[1:]
-	}
-	return nil
 }
 
 // close heals and closes the link: a connection in a fault would not end otherwise.
