@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/etcd/etcdtest"
@@ -172,15 +171,4 @@ func do(t testing.TB, step func(context.Context) error) {
 	if err := step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// eventually polls a condition until it holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within 20 s", what)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,7 +193,7 @@ func TestAGrantThatNobodyWasToldOfEndsAtOnce(t *testing.T) {
 			_, err := s.store.TryAcquire(ctx, "k", "a", s.session.ID, time.Minute)
 			result <- err
 		}()
-		eventually(t, "the grant is made", func() bool { return len(s.Grants(t, "k")) == 2 })
+		locktest.Eventually(t, "the grant is made", func() bool { return len(s.Grants(t, "k")) == 2 })
 		if cancelled {
 			cancel()
 			if err := <-result; !errors.Is(err, lock.ErrUnavailable) {
@@ -205,7 +206,7 @@ func TestAGrantThatNobodyWasToldOfEndsAtOnce(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 		}
-		eventually(t, "nothing of the grant is left but the session", func() bool {
+		locktest.Eventually(t, "nothing of the grant is left but the session", func() bool {
 			return len(s.Keys(t)) == 0 && len(s.leases()) == 1
 		})
 		cancel()
@@ -218,7 +219,7 @@ func TestALeaseThatEtcdWouldStretchIsRefusedAndTheShortestNamed(t *testing.T) {
 	url := slowMember(t)
 	c := connect(t, url)
 	s := open(t, url)
-	eventually(t, "etcd answers", func() bool { return s.Ping(t.Context()) == nil })
+	locktest.Eventually(t, "etcd answers", func() bool { return s.Ping(t.Context()) == nil })
 	x, err := s.OpenSession(t.Context(), "a", 2*time.Second)
 	if err != nil || x.TTL != 2*time.Second {
 		t.Fatalf("got %+v, %v", x, err)
@@ -237,7 +238,7 @@ func TestALeaseThatEtcdWouldStretchIsRefusedAndTheShortestNamed(t *testing.T) {
 	if err != nil || a.TTL != 2*time.Second {
 		t.Fatalf("got %+v, %v", a, err)
 	}
-	eventually(t, "only what was granted has a lease", func() bool { return len(leases(t, c)) == 2 })
+	locktest.Eventually(t, "only what was granted has a lease", func() bool { return len(leases(t, c)) == 2 })
 }
 
 // slowMember starts an etcd as it is shipped, whose shortest lease is longer than a second.
@@ -302,8 +303,9 @@ func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.
 		return err == nil
 	}
 	do(t, members[0].Pause)
-	eventually(t, "two of three members renew the grant", renewed)
+	locktest.Eventually(t, "two of three members renew the grant", renewed)
 	do(t, members[1].Crash)
+	var all sync.WaitGroup
 	for name, call := range map[string]func() error{
 		"renew":     func() error { _, err := s.Renew(t.Context(), "k", a.FencingToken, 0); return err },
 		"stale":     func() error { return s.Release(t.Context(), "k", a.FencingToken-1) },
@@ -313,13 +315,16 @@ func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.
 		"live":      func() error { _, err := s.SessionLive(t.Context(), x.ID); return err },
 		"ping":      func() error { return s.Ping(t.Context()) },
 	} {
-		if err := call(); !errors.Is(err, lock.ErrUnavailable) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		all.Go(func() {
+			if err := call(); !errors.Is(err, lock.ErrUnavailable) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		})
 	}
+	all.Wait()
 	do(t, members[1].Start)
 	do(t, members[0].Resume)
-	eventually(t, "the grant is renewed", renewed)
+	locktest.Eventually(t, "the grant is renewed", renewed)
 	if err := s.Release(t.Context(), "k", a.FencingToken); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +342,7 @@ func TestAWatchThatBrokeCatchesUp(t *testing.T) {
 	far := s.Open(t, relay.Address())
 	held := func(want int) {
 		t.Helper()
-		eventually(t, fmt.Sprint(want, " grants are counted"), func() bool {
+		locktest.Eventually(t, fmt.Sprint(want, " grants are counted"), func() bool {
 			n, err := far.Held(t.Context())
 			return err == nil && n == want
 		})

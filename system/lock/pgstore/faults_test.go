@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fenceproof/system/lock"
+	"fenceproof/system/lock/locktest"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -39,8 +40,8 @@ func tryWhileHeld(t *testing.T, s lock.Store, c *pgx.Conn, x lock.Session, ttl t
 		_, err := s.TryAcquire(context.WithoutCancel(t.Context()), "k", x.OwnerID, x.ID, ttl)
 		result <- err
 	}()
-	eventually(t, "the acquire waits", func() bool { return waitsForLock(t, c) })
-	eventually(t, after, func() bool { return query[bool](t, c, "SELECT "+after) })
+	locktest.Eventually(t, "the acquire waits", func() bool { return waitsForLock(t, c) })
+	locktest.Eventually(t, after, func() bool { return query[bool](t, c, "SELECT "+after) })
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestAReleaseWakesWaitersOfOtherProcesses(t *testing.T) {
 	listeners := "SELECT coalesce(array_agg(pid), '{}') FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'"
 	for range 2 {
 		var listening []int32
-		eventually(t, "both stores listen", func() bool {
+		locktest.Eventually(t, "both stores listen", func() bool {
 			listening = query[[]int32](t, c, listeners)
 			return len(listening) == 2
 		})
@@ -106,7 +107,7 @@ func TestAReleaseWakesWaitersOfOtherProcesses(t *testing.T) {
 		}
 		cancel()
 		exec(t, super, "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid", listening)
-		eventually(t, "the listening connections are broken", func() bool {
+		locktest.Eventually(t, "the listening connections are broken", func() bool {
 			return !query[bool](t, super, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ANY($1))", listening)
 		})
 	}
@@ -135,7 +136,7 @@ func TestALeaseThatLapsesDuringItsRenewalIsLost(t *testing.T) {
 		_, err := s.Renew(context.WithoutCancel(t.Context()), "k", g.FencingToken, 0)
 		result <- err
 	}()
-	eventually(t, "the renewal waits", func() bool { return waitsForLock(t, c) })
+	locktest.Eventually(t, "the renewal waits", func() bool { return waitsForLock(t, c) })
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

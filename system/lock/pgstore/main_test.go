@@ -142,17 +142,6 @@ func query[T any](t testing.TB, c *pgx.Conn, sql string, args ...any) (v T) {
 	return v
 }
 
-// eventually polls a condition until it holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within 20 s", what)
-}
-
 // expire lets the key's lease be over since a while: both of its times are moved back.
 func expire(t testing.TB, c *pgx.Conn, key string) {
 	t.Helper()
