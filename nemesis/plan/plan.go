@@ -3,12 +3,8 @@
 package plan
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -147,42 +143,6 @@ func (d *Duration) UnmarshalText(b []byte) error {
 }
 
 func (d Duration) String() string { return time.Duration(d).String() }
-
-// Write prints p as a plan file.
-func (p Plan) Write() ([]byte, error) {
-	b, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write the plan: %w", err)
-	}
-	return append(b, '\n'), nil
-}
-
-// Read reads and validates the plan file at path.
-func Read(path string) (Plan, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return Plan{}, fmt.Errorf("read the plan: %w", err)
-	}
-	p, err := Parse(b)
-	if err != nil {
-		return Plan{}, fmt.Errorf("plan %s: %w", path, err)
-	}
-	return p, nil
-}
-
-// Parse reads and validates a plan. Unknown fields, events, targets and faults are refused with the nearest right one.
-func Parse(b []byte) (Plan, error) {
-	var p Plan
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		return Plan{}, fmt.Errorf("not a plan: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return Plan{}, errors.New("not a plan: something follows the JSON object")
-	}
-	return p, p.Validate()
-}
 
 // Validate says what is wrong with p, all of it.
 func (p Plan) Validate() error {
