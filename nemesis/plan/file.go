@@ -83,7 +83,7 @@ func misread(err error) error {
 	case errors.Is(err, jsonv2.ErrUnknownName):
 		name := at.LastToken()
 		return fmt.Errorf("not a plan: unknown field %q in %s%s", name, where(at.Parent()), contract.Meant(name, fields(at.Parent())))
-	case semantic.Err != nil:
+	case semantic.Err != nil && semantic.JSONKind != '0':
 		return fmt.Errorf("not a plan: %s: %w", where(at), semantic.Err)
 	}
 	return fmt.Errorf("not a plan: %s cannot be %s", where(at), called(semantic.JSONKind))
