@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -36,6 +37,7 @@ func (o *Options) ask(ctx context.Context, t *task) (finding, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Args = []string{name}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interruption from the terminal is for whoever asked
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	cmd.WaitDelay = time.Second
