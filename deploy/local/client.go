@@ -66,10 +66,10 @@ func (s *Stack) AwaitClient(ctx context.Context, name string) error {
 	return fmt.Errorf("wait for client %s: there is none", name)
 }
 
-// Ended names the clients that have ended.
+// Ended names the clients that have ended, but for those that were killed and are to be started again.
 func (s *Stack) Ended() (names []string) {
 	for _, p := range s.clients() {
-		if !p.Running() {
+		if p.hasEnded() {
 			names = append(names, p.name)
 		}
 	}
@@ -103,6 +103,13 @@ func (s *service) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s to end: %w", s.name, context.Cause(ctx))
 	}
+}
+
+// hasEnded tells whether the process has ended, and not because it was killed.
+func (s *service) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.killed && !s.running()
 }
 
 // failure says how a process has ended that did not end in order.

@@ -72,7 +72,17 @@ func TestLocksAloneBootWithoutPaymentsAndServeClientsThatCanBeStopped(t *testing
 	if ended := s.Ended(); len(ended) > 0 {
 		t.Errorf("a stopped client counts as ended: %v", ended)
 	}
-	if err := s.StopClients(t.Context()); err != nil { // it goes on to end
+	if err := p.Kill(t.Context()); err != nil || len(s.Ended()) > 0 {
+		t.Errorf("%v; one that was killed counts as ended: %v", err, s.Ended())
+	}
+	if err := p.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the client's first words again", func() bool {
+		text, err := os.ReadFile(s.LogPath("idler"))
+		return err == nil && strings.Count(string(text), "idler calls ") == 2
+	})
+	if err := s.StopClients(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if ended := s.Ended(); len(ended) != 1 || !process.Gone(p.Pid()) {

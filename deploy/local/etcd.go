@@ -50,6 +50,7 @@ func (c Config) checkBackend() error {
 type member struct {
 	mu sync.Mutex
 	*etcd.Member
+	asked bool // it was asked to end, and was not started again since
 }
 
 func (m *member) Pid() int {
@@ -69,11 +70,23 @@ func (m *member) Running() bool {
 
 func (m *member) Pause(ctx context.Context) error  { return m.do(ctx, m.Member.Pause) }
 func (m *member) Resume(ctx context.Context) error { return m.do(ctx, m.Member.Resume) }
-func (m *member) Kill(ctx context.Context) error   { return m.do(ctx, m.Member.Crash) }
+
+func (m *member) Kill(ctx context.Context) error {
+	return m.do(ctx, func(ctx context.Context) error {
+		m.asked = m.asked || m.Member.Running()
+		return m.Member.Crash(ctx)
+	})
+}
 
 // Restart returns when a single member is healthy, and a member of a cluster when it answers the others: whether it
 // can be healthy is theirs to say.
-func (m *member) Restart(ctx context.Context) error { return m.do(ctx, m.Member.Start) }
+func (m *member) Restart(ctx context.Context) error {
+	return m.do(ctx, func(ctx context.Context) error {
+		err := m.Member.Start(ctx)
+		m.asked = m.asked && err != nil
+		return err
+	})
+}
 
 func (m *member) do(ctx context.Context, step func(context.Context) error) error {
 	m.mu.Lock()

@@ -169,6 +169,9 @@ func ledCluster(t *testing.T) (s *Stack, w watcher, leader string, followers []s
 	}
 	w = watch(t, s)
 	await(t, "a leader", func() bool { leader = w.leader("etcd-1"); return leader != "" && w.put(leader, "before") == nil })
+	if got, err := s.EtcdLeader(t.Context()); err != nil || got != leader {
+		t.Errorf("the leader is %s, and the stack says %s (%v)", leader, got, err)
+	}
 	for _, m := range s.members {
 		if m.Name() != leader {
 			followers = append(followers, m.Name())

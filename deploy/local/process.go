@@ -62,6 +62,8 @@ type service struct {
 	admin       *port.Reservation
 	proc        process.Process
 	everStarted bool // others know its ports by now
+	asked       bool // it was asked to end, or killed, and was not started again since
+	killed      bool // it was killed, likewise
 }
 
 func (s *service) Name() string { return s.name }
@@ -108,7 +110,15 @@ func (s *service) do(ctx context.Context, verb string, step func(context.Context
 
 func (s *service) Pause(ctx context.Context) error  { return s.do(ctx, "pause", process.Pause) }
 func (s *service) Resume(ctx context.Context) error { return s.do(ctx, "resume", process.Resume) }
-func (s *service) Kill(ctx context.Context) error   { return s.do(ctx, "kill", process.Kill) }
+
+func (s *service) Kill(ctx context.Context) error {
+	return s.do(ctx, "kill", func(ctx context.Context, p process.Process) error {
+		if s.running() {
+			s.asked, s.killed = true, true
+		}
+		return process.Kill(ctx, p)
+	})
+}
 
 func (s *service) Restart(ctx context.Context) error {
 	s.mu.Lock()
@@ -126,7 +136,7 @@ func (s *service) start(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		taken, err := s.startOnce(ctx)
 		if err == nil {
-			s.everStarted = true
+			s.everStarted, s.asked, s.killed = true, false, false
 			return nil
 		}
 		if !taken || s.everStarted || attempt == portAttempts {
@@ -224,6 +234,7 @@ func (s *service) stop(ctx context.Context) error {
 	if !s.running() {
 		return nil
 	}
+	s.asked = true
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	if err := s.proc.Signal(syscall.SIGCONT); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -249,6 +260,7 @@ func (s *service) releasePorts() error {
 type database struct {
 	mu sync.Mutex
 	*postgres.Instance
+	asked bool // it was asked to end, and was not started again since
 }
 
 func (d *database) Pid() int {
@@ -266,10 +278,23 @@ func (d *database) Running() bool {
 	return d.Instance.Running()
 }
 
-func (d *database) Pause(ctx context.Context) error   { return d.do(ctx, d.Instance.Pause) }
-func (d *database) Resume(ctx context.Context) error  { return d.do(ctx, d.Instance.Resume) }
-func (d *database) Kill(ctx context.Context) error    { return d.do(ctx, d.Instance.Crash) }
-func (d *database) Restart(ctx context.Context) error { return d.do(ctx, d.Instance.Start) }
+func (d *database) Pause(ctx context.Context) error  { return d.do(ctx, d.Instance.Pause) }
+func (d *database) Resume(ctx context.Context) error { return d.do(ctx, d.Instance.Resume) }
+
+func (d *database) Kill(ctx context.Context) error {
+	return d.do(ctx, func(ctx context.Context) error {
+		d.asked = d.asked || d.Instance.Running()
+		return d.Instance.Crash(ctx)
+	})
+}
+
+func (d *database) Restart(ctx context.Context) error {
+	return d.do(ctx, func(ctx context.Context) error {
+		err := d.Instance.Start(ctx)
+		d.asked = d.asked && err != nil
+		return err
+	})
+}
 
 func (d *database) do(ctx context.Context, step func(context.Context) error) error {
 	d.mu.Lock()

@@ -125,7 +125,7 @@ func (s *Stack) progress(format string, args ...any) {
 	}
 }
 
-// Process is the process of that name: those of the constants, and executor-1 to executor-n.
+// Process is the process of that name: those of the constants, executor-1 to executor-n, and clients that were started.
 func (s *Stack) Process(name string) (Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -249,6 +250,9 @@ func TestEveryProcessCanBePausedResumedKilledAndRestarted(t *testing.T) {
 		if p.Running() || !process.Gone(before) {
 			t.Errorf("%s was killed and is there", name)
 		}
+		if died := s.Died(); len(died) > 0 {
+			t.Errorf("%s was killed, and these died by themselves: %v", name, died)
+		}
 		if err := p.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -262,6 +266,18 @@ func TestEveryProcessCanBePausedResumedKilledAndRestarted(t *testing.T) {
 			t.Fatal(err)
 		}
 		await(t, name+" to be ready again", func() bool { return ready(t.Context(), url+"/readyz") == nil })
+	}
+	for _, name := range []string{LockDB, RailStub} {
+		if p, err := s.Process(name); err != nil || syscall.Kill(p.Pid(), syscall.SIGKILL) != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "two to have died by themselves", func() bool {
+		died := s.Died()
+		return len(died) == 2 && died[0] == Death{LockDB, "signal: killed"} && died[1] == Death{RailStub, "signal: killed"}
+	})
+	if p, err := s.Process(RailStub); err != nil || p.Kill(t.Context()) != nil || len(s.Died()) != 2 {
+		t.Errorf("one that is dead was killed (%v), and these are left: %v", err, s.Died())
 	}
 }
 
@@ -358,18 +374,6 @@ func answers(t *testing.T, l *Link) bool {
 		return false
 	}
 	return resp.Body.Close() == nil
-}
-
-func TestARunThatWouldFillTheDiskIsRefused(t *testing.T) {
-	if err := enough("runs", NeededSpace); err != nil {
-		t.Errorf("refused with just enough: %v", err)
-	}
-	if err := enough("runs", NeededSpace-1); err == nil || !strings.Contains(err.Error(), "fenceproof clean") {
-		t.Errorf("a byte too little: %v", err)
-	}
-	if err := RequireSpace(filepath.Join(t.TempDir(), "not", "there", "yet")); err != nil {
-		t.Errorf("a folder that does not exist yet: %v", err)
-	}
 }
 
 func TestKeptDataStaysAndWasStoppedInOrder(t *testing.T) {
