@@ -82,21 +82,24 @@ func Generate(p Plan) (Plan, error) {
 		p.Steps = append(p.Steps, steps...)
 	}
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
-	p.Steps = untangled(p.Steps)
+	p.Steps = p.untangled()
 	return p, p.Validate()
 }
 
-// untangled leaves out the steps by time that begin while their target is in another one's hands.
-func untangled(steps []Step) []Step {
+// untangled are p's steps without those by time that begin while somebody or a link that they hit is in another one's hands.
+func (p Plan) untangled() []Step {
 	free := map[Target]Duration{}
-	return slices.DeleteFunc(steps, func(s Step) bool {
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool {
 		if !s.Timed() {
 			return false
 		}
-		if s.At < free[s.Target] {
+		hits := p.hits(s)
+		if slices.ContainsFunc(hits, func(t Target) bool { return s.At < free[t] }) {
 			return true
 		}
-		free[s.Target] = s.At + s.For
+		for _, t := range hits {
+			free[t] = s.At + s.For
+		}
 		return false
 	})
 }

@@ -48,7 +48,7 @@ func (f Fault) OnMessage() bool { return f == Delay || f == Drop }
 
 // stops tells whether any step of p stops a process.
 func (p Plan) stops() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return !s.Fault.OnMessage() })
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return !s.Fault.OnMessage() && !s.Fault.OnLink() })
 }
 
 // Link reads t as a link. Its client may be Holder or AnyExecutor.

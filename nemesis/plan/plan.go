@@ -49,6 +49,8 @@ type Step struct {
 	Target Target `json:"target"`
 	// Message is the message that a fault of single messages meets.
 	Message *Message `json:"message,omitempty"`
+	// Network is how a fault of links goes about it.
+	Network *Network `json:"network,omitempty"`
 	// At is the earliest time of the step, from the beginning of the drive.
 	At Duration `json:"at,omitempty"`
 	// On, where given, is the event that triggers the step: the first one after At. Then Delay passes.
@@ -66,7 +68,7 @@ type Fault string
 const Pause Fault = "pause"
 
 // Faults lists all faults.
-func Faults() []Fault { return []Fault{Pause, Kill, Delay, Drop} }
+func Faults() []Fault { return []Fault{Pause, Kill, Cut, Hold, Slow, Reset, Delay, Drop} }
 
 // Target says whom a step hits: a process by name, or Holder.
 type Target string
@@ -252,10 +254,12 @@ func (s Step) validate(p Plan) error {
 	if err := s.validateMessage(p); err != nil {
 		errs = append(errs, err)
 	}
-	if err := s.validateEnd(p); err != nil {
-		errs = append(errs, err)
+	for _, err := range []error{s.validateEnd(p), s.validateNetwork(p)} {
+		if err != nil {
+			errs = append(errs, err)
+		}
 	}
-	if s.Fault.OnMessage() {
+	if s.Fault.OnMessage() || s.Fault.OnLink() {
 		return errors.Join(append(errs, s.validateTime(p))...)
 	}
 	if err := known("target", s.Target, p.targets()); err != nil {

@@ -197,7 +197,9 @@ func TestOfTwoStepsThatHitOneTargetAtOnceTheSecondIsLeftOut(t *testing.T) {
 		{Fault: Pause, Target: Holder, On: ClaimOK, At: Duration(2 * time.Second), For: Duration(time.Second)},
 		step("lockdb", 3*time.Second, time.Second),
 	}
-	got := untangled(slices.Clone(steps))
+	p := example(1)
+	p.Steps = steps
+	got := p.untangled()
 	if want := slices.Delete(slices.Clone(steps), 2, 3); !reflect.DeepEqual(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}

@@ -22,18 +22,20 @@ const (
 // with less than that between them may hold the same message, one after the other.
 const passing = time.Second
 
-// HeldFor is how long p may hold one message on its way to the rail: by stopping rail-proxy or rail-stub, and by keeping
-// the message itself back on the link between them. A stop that waits for an event may follow any other. Killing them
+// HeldFor is how long p may hold one message on its way to the rail: by stopping rail-proxy or rail-stub, by a fault of
+// the link between them, and by keeping the message itself back there. A stop that waits for an event may follow any other. Killing them
 // holds nothing: what a process has in its hands is gone with it.
 func (p Plan) HeldFor() time.Duration {
 	var stops []Step
 	var waiting, kept time.Duration
 	for _, s := range p.Steps {
-		atRail := s.Target == Target(contract.RailProxy) || s.Target == Target(contract.RailStub)
-		switch {
-		case s.Fault == Pause && atRail && s.Timed():
+		stopped := s.Fault == Pause && (s.Target == Target(contract.RailProxy) || s.Target == Target(contract.RailStub))
+		switch onRail := s.onRail(p); {
+		case onRail && s.passesLate() < time.Duration(s.For):
+			kept = max(kept, s.passesLate())
+		case (stopped || onRail) && s.Timed():
 			stops = append(stops, s)
-		case s.Fault == Pause && atRail:
+		case stopped || onRail:
 			waiting += time.Duration(s.For)
 		case s.Fault == Delay && onRailLink(s.Target):
 			kept = max(kept, time.Duration(s.For))
@@ -87,7 +89,7 @@ func (p Plan) validateOverlaps() error {
 		switch {
 		case s.Timed():
 			timed = append(timed, s)
-		case !s.Fault.OnMessage() && s.Target.holds():
+		case !s.Fault.OnMessage() && !s.Fault.OnLink() && s.Target.holds():
 			most = p.Together // by events, at any time
 		}
 	}
@@ -101,8 +103,8 @@ func (p Plan) validateOverlaps() error {
 			if o.Target.holds() {
 				stopped++
 			}
-			if j != i && o.Target == s.Target && (j < i || o.At < s.At) {
-				errs = append(errs, fmt.Errorf("%s is stopped at %s and is stopped again at %s, before it goes on", s.Target, o.At, s.At))
+			if j != i && (j < i || o.At < s.At) {
+				errs = append(errs, p.collision(o, s))
 			}
 		}
 		if n, noun := p.holders(); s.Target.holds() && stopped >= n {
@@ -110,6 +112,21 @@ func (p Plan) validateOverlaps() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// collision refuses a step that begins while another one has its process, or one of its links, in its hands.
+func (p Plan) collision(first, second Step) error {
+	held := p.hits(first)
+	for _, t := range p.hits(second) {
+		switch {
+		case !slices.Contains(held, t):
+		case second.Fault.OnLink():
+			return fmt.Errorf("%s is broken by %s at %s and by %s again at %s, before it is healed", t, first.Fault, first.At, second.Fault, second.At)
+		default:
+			return fmt.Errorf("%s is stopped at %s and is stopped again at %s, before it goes on", t, first.At, second.At)
+		}
+	}
+	return nil
 }
 
 // Timed tells whether s begins at its time and waits for nothing.
