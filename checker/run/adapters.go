@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 
 	"fenceproof/checker/contract"
@@ -20,6 +21,12 @@ func (t target) Process(name contract.Process) (nemesis.Process, error) {
 		return nil, fmt.Errorf("find process %s: %w", name, err)
 	}
 	return p, nil
+}
+
+// Leader asks the stack who leads.
+func (t target) Leader(ctx context.Context) (contract.Process, error) {
+	name, err := t.Stack.EtcdLeader(ctx)
+	return contract.Process(name), err
 }
 
 // environment gives the stack the run's variables under the stack's own names.

@@ -134,6 +134,7 @@ func (r *state) work(ctx context.Context) error {
 	r.ev.rec.Subscribe(r.engine.Observe)
 	ctx, end := r.watch(ctx)
 	defer end()
+	defer r.watchDeaths(ctx)()
 	r.enter("drive")
 	if err := r.unlessCut(ctx, r.drive(ctx)); err != nil {
 		return err
@@ -262,6 +263,7 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 	}
 	j := invariant.NewJudge(rec.Settings)
 	var cut, failed string
+	var flaws flaws
 	if harness != nil {
 		failed = harness.Error()
 	}
@@ -272,6 +274,7 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 		case e.W == history.Run && e.Op == history.OpFailed && failed == "":
 			failed = e.Msg
 		}
+		flaws.observe(e)
 		j.Observe(e)
 	})
 	if err != nil {
@@ -291,17 +294,6 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 	c := j.Counts()
 	v.Payouts, v.Refusals, v.Operations, v.Events = c.Payouts, c.Refusals, c.Operations, c.Events
 	v.Conclude()
-	qualify(v, cut)
+	qualify(v, cut, &flaws)
 	return v, nil
-}
-
-// qualify says what the invariants alone do not: that nobody knows how the run ended, or that it was cut short. A violation
-// stays one.
-func qualify(v *verdict.Run, cut string) {
-	if why := v.Gaps[string(history.Run)]; why != "" {
-		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)
-	}
-	if cut != "" {
-		v.Reason = cut + "; " + v.Reason
-	}
 }

@@ -79,6 +79,18 @@ func (r *Run) Doubt(why string) {
 	}
 }
 
+// Lack makes of a pass a run that is not exercised, because of why. A negative control is judged by what fell.
+func (r *Run) Lack(why string) {
+	if r.Expect != nil {
+		return
+	}
+	r.Overall = Worse(r.Overall, NotExercised)
+	if r.Exit == ExitPass || r.Exit == ExitOpen {
+		r.Exit = ExitOpen
+		r.Reason = why + "; " + r.Reason
+	}
+}
+
 // Exit statuses of a run that came to a verdict. 254 (wrong usage) is the command's own.
 const (
 	ExitPass     = 0

@@ -1,0 +1,53 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+	"fenceproof/nemesis"
+)
+
+// flaws is what a history tells of a run that no invariant judges: processes that ended although nobody had asked them
+// to, and faults that did not have their effect.
+type flaws struct {
+	ended    []string
+	injected map[int]*history.Event // by window, until the effect was seen
+	unseen   []string
+}
+
+func (f *flaws) observe(e *history.Event) {
+	switch {
+	case e.W == history.Run && e.Op == history.OpEnded:
+		f.ended = append(f.ended, e.Msg)
+	case e.W != history.Nemesis:
+	case e.Phase == nemesis.PhaseInject:
+		if f.injected == nil {
+			f.injected = map[int]*history.Event{}
+		}
+		f.injected[e.Window] = e
+	case e.Phase == nemesis.PhaseSeen:
+		delete(f.injected, e.Window)
+	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil:
+		delete(f.injected, e.Window)
+		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s was not seen (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
+	}
+}
+
+// qualify says what the invariants alone do not: that nobody knows how the run ended, that the system did not stay alive
+// of itself, that what was to break it did not, or that the run was cut short. A violation stays one.
+func qualify(v *verdict.Run, cut string, f *flaws) {
+	if len(f.unseen) > 0 {
+		v.Lack(strings.Join(f.unseen, "; "))
+	}
+	if len(f.ended) > 0 {
+		v.Doubt(strings.Join(f.ended, "; "))
+	}
+	if why := v.Gaps[string(history.Run)]; why != "" {
+		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)
+	}
+	if cut != "" {
+		v.Reason = cut + "; " + v.Reason
+	}
+}
