@@ -158,7 +158,7 @@ func (s *Store) release(ctx context.Context, key string, token int64) error {
 		}
 		return k.lost(token)
 	}
-	s.view.forget(key, token)
+	s.view.forget(key, token, r.Header.Revision)
 	x := &lease{id: h.lease, ttl: h.ttl, sent: deadline.Add(-h.ttl)}
 	if deadline.IsZero() { // another process granted it, and may yet keep it alive for somebody
 		x.sent = time.Now()
@@ -224,7 +224,7 @@ func (s *Store) revoke(ctx context.Context, key, operator, reason string, h held
 		return lock.Revocation{}, nil
 	}
 	x.NewTokenFloor = r.Header.Revision
-	s.view.forget(key, h.token)
+	s.view.forget(key, h.token, r.Header.Revision)
 	s.leases.drop(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()})
 	return x, nil
 }

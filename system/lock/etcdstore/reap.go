@@ -62,7 +62,7 @@ func (s *Store) remove(ctx context.Context, orphans map[string]held) error {
 	}
 	for i, key := range keys {
 		if h := orphans[key]; r.Responses[i].GetResponseTxn().Succeeded {
-			s.view.forget(key, h.token)
+			s.view.forget(key, h.token, r.Header.Revision)
 			s.leases.drop(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()})
 		}
 	}

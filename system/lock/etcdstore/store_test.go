@@ -186,6 +186,10 @@ func TestAGrantThatNobodyWasToldOfEndsAtOnce(t *testing.T) {
 		relay := locktest.NewRelay(t, s.Address())
 		s.store = s.Open(t, relay.Address())
 		s.release(s.acquire("k", time.Minute))
+		locktest.Eventually(t, "nothing is held", func() bool {
+			n, err := s.store.Held(t.Context())
+			return err == nil && n == 0
+		})
 		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		relay.Hold()

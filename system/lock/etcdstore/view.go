@@ -20,6 +20,7 @@ type view struct {
 	locks    map[string]*entry
 	sessions map[string]*presence
 	orphans  map[string]int64 // locks whose session is gone, and their tokens: over, and to be removed
+	ends     map[string]int64 // locks whose keys this process has deleted, and when: the watch has yet to tell it
 	waiters  map[string]map[chan struct{}]struct{}
 	ended    lock.Reaped // what ended by expiry since the last Reap
 }
@@ -42,7 +43,7 @@ type presence struct {
 
 func newView() *view {
 	return &view{moved: make(chan struct{}), wanted: make(chan struct{}, 1), locks: map[string]*entry{},
-		sessions: map[string]*presence{}, orphans: map[string]int64{}, waiters: map[string]map[chan struct{}]struct{}{}}
+		sessions: map[string]*presence{}, orphans: map[string]int64{}, ends: map[string]int64{}, waiters: map[string]map[chan struct{}]struct{}{}}
 }
 
 // expiries bounds what is remembered for the next Reap.
@@ -87,7 +88,7 @@ func (v *view) put(key string, e entry) {
 		}
 		return
 	}
-	if old != nil && old.token > e.token || v.synced && e.token <= v.revision || v.sessions[e.sessionID] == nil {
+	if old != nil && old.token > e.token || e.token < v.ends[key] || v.synced && e.token <= v.revision || v.sessions[e.sessionID] == nil {
 		return // over already, or of a session that the watch has not told of yet
 	}
 	v.set(key, e)
@@ -117,10 +118,13 @@ func (v *view) unset(key string) {
 	}
 }
 
-// forget forgets a grant that this process has ended.
-func (v *view) forget(key string, token int64) {
+// forget forgets a grant whose key this process has deleted at revision.
+func (v *view) forget(key string, token, revision int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.revision < revision {
+		v.ends[key] = revision
+	}
 	if e := v.locks[key]; e != nil && e.token == token {
 		v.unset(key)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"fenceproof/system/lock"
@@ -134,6 +135,7 @@ func (v *view) load(revision int64, locks, sessions []*mvccpb.KeyValue) error {
 			return err
 		}
 	}
+	maps.DeleteFunc(v.ends, func(_ string, at int64) bool { return at <= revision })
 	for key := range v.waiters {
 		v.wake(key) // whatever happened meanwhile was not heard
 	}
@@ -191,7 +193,7 @@ func (v *view) applyLock(kv *mvccpb.KeyValue, known map[string]*entry) error {
 	if err != nil {
 		return err
 	}
-	if newer := v.locks[key]; newer != nil && newer.token > h.token {
+	if newer := v.locks[key]; newer != nil && newer.token > h.token || h.token < v.ends[key] {
 		return nil // this process has done something since
 	}
 	e := entry{held: h}
@@ -224,6 +226,9 @@ func (v *view) applySession(kv *mvccpb.KeyValue, known map[string]*presence) err
 // by its own doing, saw its lease expire. The caller holds mu.
 func (v *view) deleted(key string, revision int64) {
 	v.wake(key)
+	if revision >= v.ends[key] {
+		delete(v.ends, key)
+	}
 	e := v.locks[key]
 	if e == nil || e.token > revision {
 		return

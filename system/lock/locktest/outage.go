@@ -177,13 +177,18 @@ func (w *world) stalled(b Lone, x lock.Session) {
 	w.release(w.store, next.Grant)
 }
 
-// through is a store that reaches the backend through a relay, and has acquired and released the key once.
+// through is a store that reaches the backend through a relay, has acquired and released the key once, and knows that
+// nothing is held.
 func (w *world) through(b Lone, x lock.Session, ttl time.Duration) (lock.Store, *Relay) {
 	w.Helper()
 	relay := NewRelay(w.T, b.Address())
 	s := b.Open(w.T, relay.Address())
 	w.eventually("the store answers", func() bool { return s.Ping(w.Context()) == nil })
 	w.release(s, w.acquire(s, "k", x, ttl))
+	w.eventually("nothing is held", func() bool {
+		n, err := s.Held(w.Context())
+		return err == nil && n == 0
+	})
 	return s, relay
 }
 
