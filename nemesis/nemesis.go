@@ -166,8 +166,11 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 	if !wait(ctx, time.Until(begin.Add(time.Duration(s.At)))) {
 		return nil
 	}
-	if s.Fault.OnMessage() {
+	switch {
+	case s.Fault.OnMessage():
 		return e.single(ctx, s)
+	case s.Fault.OnLink():
+		return e.network(ctx, s)
 	}
 	target, trig, ok := e.target(ctx, s)
 	if !ok {
@@ -225,10 +228,14 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 }
 
 func reason(s plan.Step, t trigger) string {
-	if s.On == "" {
-		return "planned at " + s.At.String()
+	why := "planned at " + s.At.String()
+	if s.On != "" {
+		why = fmt.Sprintf("%s after %s for %s under token %d", s.Delay, s.On, t.subject(), t.token)
 	}
-	return fmt.Sprintf("%s after %s for %s under token %d", s.Delay, s.On, t.subject(), t.token)
+	if s.Fault.OnLink() {
+		why = how(s) + ", " + why
+	}
+	return why
 }
 
 // outlast blocks until the window is over and says why it is.

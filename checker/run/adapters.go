@@ -13,6 +13,7 @@ import (
 type target struct {
 	*local.Stack
 	evidence *evidence
+	seed     uint64 // of the run
 }
 
 func (t target) Process(name contract.Process) (nemesis.Process, error) {

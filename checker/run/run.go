@@ -130,7 +130,7 @@ func (r *state) work(ctx context.Context) error {
 	if err := r.load.seed(ctx); err != nil {
 		return r.unlessCut(ctx, err)
 	}
-	r.engine = nemesis.NewEngine(r.cfg.Plan, target{r.stack, r.ev}, r.ev.rec)
+	r.engine = nemesis.NewEngine(r.cfg.Plan, target{r.stack, r.ev, r.cfg.Plan.Seed}, r.ev.rec)
 	r.ev.rec.Subscribe(r.engine.Observe)
 	ctx, end := r.watch(ctx)
 	defer end()

@@ -64,6 +64,11 @@ func (c *conn) next() bool {
 	if err != nil {
 		return false // no whole request: there is no call
 	}
+	if c.req.asksForNothing() {
+		_, err := io.WriteString(c.client, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		_, _, version := c.req.request()
+		return err == nil && c.req.persistent(version)
+	}
 	k := c.relay.newCall(&c.req)
 	k.received()
 	rule := c.relay.rules.meet(Request, k)

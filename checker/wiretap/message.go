@@ -262,6 +262,13 @@ func (m *message) checkRequest() error {
 	return nil
 }
 
+// asksForNothing tells whether it is HTTP's no-op, OPTIONS *, which asks whether anybody is there. It is about the
+// connection, so the relay answers it: no server hears of it, and no history.
+func (m *message) asksForNothing() bool {
+	method, target, _ := m.request()
+	return method == "OPTIONS" && target == "*"
+}
+
 // request cuts the request line.
 func (m *message) request() (method, target, version string) {
 	method, rest, _ := strings.Cut(m.line, " ")

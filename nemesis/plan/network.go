@@ -47,7 +47,7 @@ const (
 
 // Limits of a slow link. Below the latency's nobody could tell it from a busy machine.
 const (
-	MinLatency = 20 * time.Millisecond
+	MinLatency = 50 * time.Millisecond
 	MaxLatency = 10 * time.Second
 )
 

@@ -1,0 +1,219 @@
+package nemesis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/nemesis/plan"
+)
+
+// Hops is what a Stack can do besides, where its links can be broken.
+type Hops interface {
+	Hop(contract.Link) (Hop, error)
+}
+
+// Hop is a link whose connections can be tampered with: all that are open and all that are opened meanwhile.
+type Hop interface {
+	// Cut loses what is sent, and nobody is told.
+	Cut(context.Context, plan.Direction) error
+	// Hold keeps back what is sent. Heal delivers it.
+	Hold(context.Context, plan.Direction) error
+	// Slow has everything take its time.
+	Slow(context.Context, plan.Direction, plan.Network) error
+	// Reset breaks connections when something is sent on them.
+	Reset(context.Context, plan.Direction) error
+	// Heal takes every fault off.
+	Heal(context.Context) error
+	// Ask sends a question of our own over the link, on a connection of its own: it has no effect, and whoever is at the
+	// other end answers at once.
+	Ask(context.Context) (Question, error)
+}
+
+// Question is on its way. Close gives it up.
+type Question interface {
+	// Answer waits until ctx ends: nil when an answer came, ErrSilent when ctx ended first, and another error when the
+	// connection did.
+	Answer(ctx context.Context) error
+	Close()
+}
+
+// ErrSilent says that a question was not answered in time.
+var ErrSilent = errors.New("no answer has come")
+
+// network carries out a step on links: each of them is a window of its own.
+func (e *Engine) network(ctx context.Context, s plan.Step) error {
+	route, err := s.Target.Route()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Fault, err)
+	}
+	var trig trigger
+	if s.On != "" {
+		of := s
+		of.Target = plan.Target(route.From)
+		holder := of.Target == plan.Holder
+		h, heard := e.await(ctx, of, !holder)
+		if !heard {
+			return nil
+		}
+		if trig = h.trigger; holder {
+			defer e.release(h.target)
+			route = route.Resolved(plan.Holder, h.target)
+		}
+	}
+	if leads := contract.Process(plan.EtcdLeader); route.From == leads || route.To == leads {
+		name, err := e.leader(ctx)
+		if err != nil {
+			e.missed(s, trig, contract.Process(s.Target), err.Error())
+			return nil
+		}
+		route = route.Resolved(plan.EtcdLeader, name)
+	}
+	links, ok := e.links(ctx, s, trig, e.plan.Hops(route))
+	defer e.letGo(links)
+	if !ok || !wait(ctx, time.Duration(s.Delay)) {
+		return nil
+	}
+	return e.breakLinks(ctx, s, trig, links)
+}
+
+// links takes all links of a step, and gives those that it took.
+func (e *Engine) links(ctx context.Context, s plan.Step, trig trigger, all []contract.Link) (taken []contract.Link, ok bool) {
+	// All steps take them in one order: none waits for another that waits for it.
+	slices.SortFunc(all, func(a, b contract.Link) int { return cmp.Compare(a.String(), b.String()) })
+	for _, l := range all {
+		p := contract.Process(l.String())
+		if !e.takeWithin(ctx, p) {
+			if ctx.Err() == nil {
+				e.missed(s, trig, p, fmt.Sprintf("another step holds %s, and has for %s", l, e.patience))
+			}
+			return taken, false
+		}
+		taken = append(taken, l)
+	}
+	return taken, true
+}
+
+func (e *Engine) letGo(links []contract.Link) {
+	for _, l := range links {
+		e.release(contract.Process(l.String()))
+	}
+}
+
+// breakLinks opens a window on every link at once, and returns when all are closed.
+func (e *Engine) breakLinks(ctx context.Context, s plan.Step, trig trigger, links []contract.Link) error {
+	stack, ok := e.stack.(Hops)
+	if !ok {
+		return fmt.Errorf("%s on %s: nobody can break the links of this stack", s.Fault, s.Target)
+	}
+	// The end may come while the injection is still being seen, so it is listened for from before.
+	var end <-chan struct{}
+	if s.Until != "" {
+		l := e.heard.listen(func(ev *history.Event) bool { return ends(s.Until, trig, ev) })
+		defer l.close()
+		end = l.heard
+	}
+	var work sync.WaitGroup
+	errs := make([]error, len(links))
+	for i, l := range links {
+		h, err := stack.Hop(l)
+		if err != nil {
+			errs[i] = fmt.Errorf("%s: %w", s.Fault, err)
+			continue
+		}
+		work.Go(func() {
+			if err := e.hold(ctx, s, contract.Process(l.String()), trig, linkFault(s, h), end); err != nil {
+				errs[i] = fmt.Errorf("%s on %s: %w", s.Fault, l, err)
+			}
+		})
+	}
+	work.Wait()
+	return errors.Join(errs...)
+}
+
+func linkFault(s plan.Step, h Hop) fault {
+	switch d := s.Direction(); s.Fault {
+	case plan.Hold:
+		return &hold{hop: h, direction: d}
+	case plan.Slow:
+		return slowed{h, d, *s.Network}
+	case plan.Reset:
+		return reset{h, d}
+	default:
+		return cut{h, d}
+	}
+}
+
+// Times of the questions.
+const (
+	// silence is how long a question stays without an answer before that counts as silence: many times what a whole link
+	// needs.
+	silence = 200 * time.Millisecond
+	// askEvery is how long it takes from one question to the next while a link is to work again.
+	askEvery = 20 * time.Millisecond
+)
+
+// unanswered returns nil when a question on a fresh connection is not answered for d. A connection that ends does not
+// answer either.
+func unanswered(ctx context.Context, h Hop, d time.Duration) error {
+	q, err := h.Ask(ctx)
+	if err != nil {
+		return nil
+	}
+	defer q.Close()
+	return silent(ctx, q, d)
+}
+
+func silent(ctx context.Context, q Question, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	if q.Answer(ctx) == nil {
+		return errors.New("a question over the link was answered all the same")
+	}
+	return nil
+}
+
+// answers asks again and again until an answer comes within d.
+func answers(ctx context.Context, h Hop, d time.Duration) error {
+	for {
+		err := answer(ctx, h, d)
+		if err == nil {
+			return nil
+		}
+		if !wait(ctx, askEvery) {
+			return fmt.Errorf("a question over the link is still not answered: %w", err)
+		}
+	}
+}
+
+func answer(ctx context.Context, h Hop, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	q, err := h.Ask(ctx)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	return q.Answer(ctx)
+}
+
+// how says what a step does to its links.
+func how(s plan.Step) string {
+	what := fmt.Sprintf("%s of %s", s.Direction(), s.Target)
+	if s.Direction() == plan.BothWays {
+		what = string(s.Target)
+	}
+	if n := s.Network; s.Fault == plan.Slow {
+		what += fmt.Sprintf(" by %s ± %s", n.Latency, n.Jitter)
+		if n.KBPerSecond > 0 {
+			what += fmt.Sprintf(" at %d KB/s", n.KBPerSecond)
+		}
+	}
+	return what
+}

@@ -1,0 +1,42 @@
+package nemesis
+
+// Slow: over a slow link everything arrives, in its order and late: maybe after the patience of whoever sent it, or after
+// its lease.
+
+import (
+	"context"
+	"time"
+
+	"fenceproof/nemesis/plan"
+)
+
+// slowed is seen when a question over the link is not answered within the least time that the link takes now, and healed
+// when one is.
+type slowed struct {
+	hop       Hop
+	direction plan.Direction
+	how       plan.Network
+}
+
+// least is how long a question and its answer take at least.
+func (f slowed) least() time.Duration {
+	d := time.Duration(f.how.Latency - f.how.Jitter)
+	if f.direction == plan.BothWays {
+		d *= 2
+	}
+	return min(d, silence)
+}
+
+func (f slowed) inject(ctx context.Context) error {
+	if err := f.hop.Slow(ctx, f.direction, f.how); err != nil {
+		return err
+	}
+	return unanswered(ctx, f.hop, f.least())
+}
+
+func (f slowed) heal(ctx context.Context) error {
+	if err := f.hop.Heal(ctx); err != nil {
+		return err
+	}
+	return answers(ctx, f.hop, f.least())
+}
