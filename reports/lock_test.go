@@ -2,6 +2,8 @@ package reports
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +72,15 @@ func TestALockRunShowsItsKeysInPlaceOfAccounts(t *testing.T) {
 	}
 	if grants != 3 || lost != 2 {
 		t.Errorf("the charts have %d grants and %d refusals", grants, lost)
+	}
+}
+
+func TestATranscriptOfALockRunSaysThatThereAreNoPayouts(t *testing.T) {
+	_, events := lockScene()
+	dir := t.TempDir()
+	store(t, dir, events)
+	if err := Transcript(io.Discard, dir); !errors.Is(err, ErrWhichPayout) || !strings.Contains(err.Error(), "there was none in this run") {
+		t.Errorf("got %v", err)
 	}
 }
 

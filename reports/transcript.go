@@ -59,6 +59,8 @@ func named(historyDir string, wanted []string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case len(known) == 0:
+		return nil, fmt.Errorf("%w: there was none in this run", ErrWhichPayout)
 	case len(wanted) == 0 && len(hit) == 0:
 		return nil, fmt.Errorf("%w: no payout's holder was hit in this run; name a payout", ErrWhichPayout)
 	case len(wanted) == 0:

@@ -22,7 +22,7 @@ type Config struct {
 	Expect  *verdict.Expectation // negative control, or nil
 	Command string               // the command that does it again
 	Runs    string               // folder of all runs
-	Bin     string               // folder of the services' binaries
+	Bin     string               // folder of the services' binaries, and of fenceproof's own for the lock clients
 	Watch   *Watch               // ends the run early, or nil; without Keep nothing of the databases is kept then
 	Keep    bool                 // keep the databases' folders after a pass
 	Out     io.Writer            // progress

@@ -21,8 +21,14 @@ type programs struct {
 
 // prepare finds what a run needs before anything is made: binaries, room, PostgreSQL, etcd.
 func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err error) {
-	if _, err := os.Stat(filepath.Join(cfg.Bin, local.LockServer)); err != nil {
-		return p, fmt.Errorf("the services' binaries are not in %s; `make build` puts them there: %w", cfg.Bin, err)
+	needed := []string{local.LockServer}
+	if cfg.Plan.Locks != nil {
+		needed = append(needed, lockProgram)
+	}
+	for _, name := range needed {
+		if _, err := os.Stat(filepath.Join(cfg.Bin, name)); err != nil {
+			return p, fmt.Errorf("the programs of a run are not in %s; `make build` puts them there: %w", cfg.Bin, err)
+		}
 	}
 	if err := local.RequireSpace(cfg.Runs); err != nil {
 		return p, err

@@ -49,6 +49,17 @@ func TestLockClientsThatWereStoppedAreToldThatTheyHaveLostTheirKeys(t *testing.T
 	}
 }
 
+func TestNothingOfALockRunIsLeftWhenItsHarnessIsKilledWhileAClientIsStopped(t *testing.T) {
+	t.Parallel()
+	r := start(t, "--workload", "lock", "--nemesis", "pause", "--seed", "5", "--duration", "60s")
+	r.awaitLine("now pause lock-client")
+	signalTo(t, r, syscall.SIGKILL)
+	if got := r.wait(); got != -1 {
+		t.Errorf("exit status %d", got)
+	}
+	awaitNobody(t, r.folder())
+}
+
 func TestALockRunThatIsInterruptedGivesEveryKeyBackAndIsJudged(t *testing.T) {
 	t.Parallel()
 	r := start(t, "--workload", "lock", "--nemesis", "pause", "--seed", "4", "--duration", "60s")
