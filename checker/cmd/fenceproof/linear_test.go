@@ -19,17 +19,24 @@ func twoHolders(t *testing.T) (run string) {
 	add := func(w, format string, args ...any) {
 		files[w] = append(files[w], fmt.Sprintf(`{"w":%q,`, w)+fmt.Sprintf(format, args...)+"}")
 	}
+	session := func(who string) string {
+		return fmt.Sprintf(`{"table":"lock_session","kind":"insert","new":{"session_id":"session of %s","owner_id":%q,"ttl_ms":"60000"}}`, who, who)
+	}
+	commit := `"i":%d,"t":%d,"type":"ok","proc":"lockdb","op":"commit","changes":[%s]`
+	add("lockdb", commit, 1, int64(1e6), session("ann")+","+session("bob"))
+	kind, old := "insert", ""
 	for n, who := range []string{"ann", "bob"} {
-		i, token := int64(3*n), n+41
+		i, token := int64(3*n+1), n+41
 		call := fmt.Sprintf(`"proc":%q,"op":"acquire","call":%d,"link":"%s→lock-server","key":"k","session":"session of %s"`, who, n+1, who, who)
 		add("wiretap", `"i":%d,"t":%d,"type":"invoke","stage":"forwarded",%s`, i+1, (i+1)*1e6, call)
 		row := fmt.Sprintf(`{"lock_key":"k","owner_id":%q,"session_id":"session of %s","fencing_token":"%d","ttl_ms":"60000"}`, who, who, token)
-		add("lockdb", `"i":%d,"t":%d,"type":"ok","proc":"lockdb","op":"commit","changes":[{"table":"lock_entry","kind":"insert","new":%s}]`, i+2, (i+2)*1e6, row)
+		add("lockdb", commit, i+2, (i+2)*1e6, fmt.Sprintf(`{"table":"lock_entry","kind":%q,%s"new":%s}`, kind, old, row))
+		kind, old = "update", `"old":`+row+","
 		add("wiretap", `"i":%d,"t":%d,"type":"ok","stage":"answered","status":200,"granted":"%d",%s`, i+3, (i+3)*1e6, token, call)
 	}
 	header := `{"header":{"schema":1,"witness":%q,"witnesses":["wiretap","lockdb","run"],"run":"by-hand","seed":"1","started":"2026-01-02T03:04:05Z","config":{"settings":{"workload":"lock","backend":"etcd","nemesis":"none","seed":"1"}}}}`
 	for w, events := range files {
-		last := map[string]int{"wiretap": 6, "lockdb": 5, "run": 0}[w]
+		last := map[string]int{"wiretap": 7, "lockdb": 6, "run": 0}[w]
 		lines := append([]string{fmt.Sprintf(header, w)}, events...)
 		lines = append(lines, fmt.Sprintf(`{"trailer":{"events":%d,"last":%d}}`, len(events), last))
 		if err := os.WriteFile(filepath.Join(run, "history", w+".ndjson"), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
