@@ -88,8 +88,9 @@ func (p *Payout) Offered() int {
 const late = 2 * time.Second
 
 // Run offers the payouts, evenly spread over the drive, until all are offered, the drive is over or ctx ends, and gives
-// how many were. A payout that could not be inserted is an error: the world does not retry. A database that takes them more
-// slowly than they are offered does not make the drive longer; then fewer are offered than the rate says.
+// how many were. A payout that a database refuses is an error; one that is killed meanwhile is asked again when it is back.
+// A database that takes them more slowly than they are offered does not make the drive longer; then fewer are offered
+// than the rate says.
 func (p *Payout) Run(ctx context.Context, t Target) (offered int, err error) {
 	begin := time.Now()
 	for i := range p.Offered() {
@@ -106,7 +107,7 @@ func (p *Payout) Run(ctx context.Context, t Target) (offered int, err error) {
 		}
 		id, account := p.uuid(), p.next()
 		amount := minAmount + p.rng.Int64N(maxAmount-minAmount+1)
-		if _, err := t.Exec(ctx, insertPayout, id.String(), account.String(), amount, Currency, "payout-"+id.String()); err != nil {
+		if err := offer(ctx, t, id, account, amount); err != nil {
 			if ctx.Err() != nil {
 				return offered, nil
 			}
@@ -115,6 +116,17 @@ func (p *Payout) Run(ctx context.Context, t Target) (offered int, err error) {
 		offered++
 	}
 	return offered, nil
+}
+
+// offer inserts one payout. One whose first insertion was committed without our hearing of it is there already.
+func offer(ctx context.Context, t Target, id, account uuid.UUID, amount int64) error {
+	return insist(ctx, func(again bool) error {
+		_, err := t.Exec(ctx, insertPayout, id.String(), account.String(), amount, Currency, "payout-"+id.String())
+		if again && sqlState(err) == uniqueViolation {
+			return nil
+		}
+		return err
+	})
 }
 
 // next draws the account of the next payout, in rounds: each account once, in an order that the seed decides. An account
@@ -143,18 +155,27 @@ func (c Counts) Open() int64 {
 }
 
 // Count reads how many payouts are in each state.
-func (p *Payout) Count(ctx context.Context, t Target) (Counts, error) {
-	rows, err := t.Query(ctx, countPayouts)
+func (p *Payout) Count(ctx context.Context, t Target) (c Counts, err error) {
+	err = insist(ctx, func(bool) error {
+		c, err = count(ctx, t)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("count the payouts: %w", err)
+	}
+	return c, nil
+}
+
+func count(ctx context.Context, t Target) (Counts, error) {
+	rows, err := t.Query(ctx, countPayouts)
+	if err != nil {
+		return nil, err
 	}
 	c := Counts{}
 	var state string
 	var n int64
-	if _, err := pgx.ForEachRow(rows, []any{&state, &n}, func() error { c[contract.State(state)] = n; return nil }); err != nil {
-		return nil, fmt.Errorf("count the payouts: %w", err)
-	}
-	return c, nil
+	_, err = pgx.ForEachRow(rows, []any{&state, &n}, func() error { c[contract.State(state)] = n; return nil })
+	return c, err
 }
 
 // uuid draws a random (version 4) UUID from the workload's seed.
