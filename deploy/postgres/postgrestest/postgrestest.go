@@ -52,8 +52,8 @@ func run(t testing.TB, fsync string) *postgres.Instance {
 }
 
 // Run is for a TestMain whose package shares one server among its tests: it starts one, hands it to use, runs the tests
-// and removes it. It returns the exit status.
-func Run(m *testing.M, use func(*postgres.Instance)) int {
+// (m is a *testing.M, or what runs one) and removes it. It returns the exit status.
+func Run(m interface{ Run() int }, use func(*postgres.Instance)) int {
 	i, end, err := start("off")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start a PostgreSQL server for the tests:", err)

@@ -12,10 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"fenceproof/deploy/etcd/etcdtest"
 	"fenceproof/deploy/postgres/postgrestest"
 	"fenceproof/system/lock"
 	"fenceproof/system/lock/lockclient"
@@ -62,8 +64,7 @@ func newProcess(t *testing.T) *process {
 	if err := pg.CreateDatabase(t.Context(), "lockdb", "lockapp"); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, bin: binary(t), api: freeAddress(t), admin: freeAddress(t)}
-	p.env = []string{"LOCK_DATASOURCE_URL=" + pg.URL("lockapp", "lockdb"), "LOCK_SERVER_LISTEN=" + p.api, "LOCK_SERVER_ADMINLISTEN=" + p.admin}
+	p := prepared(t, "LOCK_DATASOURCE_URL="+pg.URL("lockapp", "lockdb"))
 	migrate := exec.Command(p.bin, "migrate")
 	migrate.Env = p.env
 	if out, err := migrate.CombinedOutput(); err != nil {
@@ -71,6 +72,14 @@ func newProcess(t *testing.T) *process {
 	}
 	p.start()
 	t.Cleanup(p.kill)
+	return p
+}
+
+// prepared is the binary with addresses of its own and the environment env.
+func prepared(t *testing.T, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, bin: binary(t), api: freeAddress(t), admin: freeAddress(t)}
+	p.env = append(env, "LOCK_SERVER_LISTEN="+p.api, "LOCK_SERVER_ADMINLISTEN="+p.admin)
 	return p
 }
 
@@ -101,7 +110,13 @@ func (p *process) kill() {
 
 func (p *process) get(path string) string {
 	p.t.Helper()
-	res, err := http.Get("http://" + p.api + path)
+	_, body := p.ask(p.api, path)
+	return body
+}
+
+func (p *process) ask(address, path string) (status int, body string) {
+	p.t.Helper()
+	res, err := http.Get("http://" + address + path)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -110,7 +125,47 @@ func (p *process) get(path string) string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return string(b)
+	return res.StatusCode, string(b)
+}
+
+// One key of the configuration makes it a lock-server on etcd; clients and metrics are the same.
+func TestItServesEtcdAsItServesPostgreSQL(t *testing.T) {
+	m := etcdtest.Start(t)
+	p := prepared(t, "LOCK_BACKEND=etcd", "ETCD_ENDPOINTS="+m.URL())
+	p.start()
+	t.Cleanup(p.kill)
+	c, err := lockclient.New(lockclient.Options{BaseURL: "http://" + p.api, OwnerID: "a", SessionTTL: time.Minute, Margin: 0.3,
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := c.Acquire(t.Context(), "k", time.Minute, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := p.get("/v1/locks/k"); !strings.Contains(held, fmt.Sprintf(`"fencingToken":%d,`, lease.Token())) {
+		t.Errorf("the key is %s", held)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, metrics := p.ask(p.admin, "/metrics"); !strings.Contains(metrics, `lock_acquire_seconds_count{backend="etcd",outcome="granted"} 1`) {
+		t.Errorf("the metrics do not tell the backend:\n%s", metrics)
+	}
+	if err := m.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := p.ask(p.admin, "/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("ready while etcd is stopped: %d %s", status, body)
+	}
+	if err := m.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	migrate := exec.Command(p.bin, "migrate")
+	migrate.Env = p.env
+	if out, err := migrate.CombinedOutput(); err == nil || !strings.Contains(string(out), "etcd has no schema") {
+		t.Errorf("migrate: %v\n%s", err, out)
+	}
 }
 
 // critical is the section that one holder at a time may be in.

@@ -17,9 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"fenceproof/deploy/etcd"
+	"fenceproof/deploy/etcd/etcdtest"
 	"fenceproof/deploy/postgres"
 	"fenceproof/deploy/postgres/postgrestest"
 	"fenceproof/migrations"
+	"fenceproof/system/lock"
 	"fenceproof/system/lock/lockserver"
 	"fenceproof/system/lock/pgstore"
 	"fenceproof/system/migrate"
@@ -29,16 +32,24 @@ import (
 	"go.uber.org/goleak"
 )
 
-var server *postgres.Instance
+var (
+	server *postgres.Instance
+	member *etcd.Member
+)
 
 func TestMain(m *testing.M) {
-	status := postgrestest.Run(m, func(i *postgres.Instance) { server = i })
+	status := postgrestest.Run(withEtcd{m}, func(i *postgres.Instance) { server = i })
 	if err := goleak.Find(); status == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
 	}
 	os.Exit(status)
 }
+
+// withEtcd runs the tests with an etcd beside.
+type withEtcd struct{ m *testing.M }
+
+func (w withEtcd) Run() int { return etcdtest.Run(w.m, func(e *etcd.Member) { member = e }) }
 
 var databases atomic.Int32
 
@@ -59,12 +70,12 @@ func lockdb(t testing.TB, on *postgres.Instance) string {
 	return on.URL("lockapp", name)
 }
 
-// service is a lock server that serves over HTTP, on real PostgreSQL.
+// service is a lock server that serves over HTTP, on a real backend.
 type service struct {
 	t        testing.TB
 	server   *lockserver.Server
 	url      string
-	database string
+	database string // of the pg backend
 	registry *prometheus.Registry
 	http     *http.Client
 
@@ -77,10 +88,15 @@ var shared string // URL of the lockdb that most tests use, one after the other
 // start serves an empty lockdb. The next test empties it again.
 func start(t testing.TB) *service {
 	t.Helper()
+	return serve(t, emptied(t), 100)
+}
+
+// emptied is the lockdb that most tests use, empty.
+func emptied(t testing.TB) string {
+	t.Helper()
 	if shared == "" {
 		shared = lockdb(t, server)
 	}
-	v := serve(t, shared, 100)
 	c, err := pgx.Connect(t.Context(), shared)
 	if err != nil {
 		t.Fatal(err)
@@ -89,18 +105,26 @@ func start(t testing.TB) *service {
 	if _, err := c.Exec(t.Context(), "TRUNCATE lock_session, lock_entry, lock_revocation"); err != nil {
 		t.Fatal(err)
 	}
+	return shared
+}
+
+// serve serves a lockdb.
+func serve(t testing.TB, database string, maxWaiters int) *service {
+	t.Helper()
+	v := serveOn(t, "pg", func(log *slog.Logger) (lock.Store, error) { return pgstore.Open(database, log) }, maxWaiters)
+	v.database = database
 	return v
 }
 
-func serve(t testing.TB, database string, maxWaiters int) *service {
+func serveOn(t testing.TB, backend string, open func(*slog.Logger) (lock.Store, error), maxWaiters int) *service {
 	t.Helper()
-	v := &service{t: t, database: database, registry: prometheus.NewRegistry(), http: &http.Client{Transport: &http.Transport{}}}
+	v := &service{t: t, registry: prometheus.NewRegistry(), http: &http.Client{Transport: &http.Transport{}}}
 	log := slog.New(slog.NewJSONHandler(v, nil))
-	store, err := pgstore.Open(database, log)
+	store, err := open(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := lockserver.New(lockserver.Options{Store: store, Backend: "pg", DefaultTTL: 30 * time.Second, SessionTTL: 15 * time.Second,
+	s := lockserver.New(lockserver.Options{Store: store, Backend: backend, DefaultTTL: 30 * time.Second, SessionTTL: 15 * time.Second,
 		MaxWaiters: maxWaiters, Log: log, Registerer: v.registry})
 	v.server = s
 	h := httptest.NewServer(s.Handler())

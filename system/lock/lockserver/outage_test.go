@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"fenceproof/deploy/etcd/etcdtest"
 	"fenceproof/deploy/postgres/postgrestest"
 )
 
@@ -35,8 +36,25 @@ func endpoints(session, token string) []endpoint {
 
 // Rule 7: nobody is told that a lock or a session is lost by a server that could not look.
 func TestABackendThatDoesNotAnswerIsNotTheLeaderAndNothingIsLost(t *testing.T) {
-	i := postgrestest.Start(t)
-	v := serve(t, lockdb(t, i), 100)
+	t.Run("pg", func(t *testing.T) {
+		i := postgrestest.Start(t)
+		isNotTheLeader(t, serve(t, lockdb(t, i), 100), i)
+	})
+	t.Run("etcd", func(t *testing.T) {
+		m := etcdtest.Start(t)
+		isNotTheLeader(t, newEtcdBackend(t, m).serve(t, 100), m)
+	})
+}
+
+// stoppable is a backend's server.
+type stoppable interface {
+	Pause(context.Context) error
+	Resume(context.Context) error
+	Crash(context.Context) error
+	Start(context.Context) error
+}
+
+func isNotTheLeader(t *testing.T, v *service, i stoppable) {
 	session := v.session("a", 60000)
 	token := v.acquire("k", "a", session, 60000, 0).want(200).field("fencingToken")
 	unavailable := func(when string) {
@@ -52,36 +70,52 @@ func TestABackendThatDoesNotAnswerIsNotTheLeaderAndNothingIsLost(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if err := i.Pause(t.Context()); err != nil {
-		t.Fatal(err)
+	do := func(step func(context.Context) error) {
+		t.Helper()
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	do(i.Pause)
 	unavailable("stopped")
-	if err := i.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := i.Crash(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	do(i.Resume)
+	do(i.Crash)
 	unavailable("killed")
-	if err := i.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	do(i.Start)
 	eventually(t, "the server answers again", func() bool { return v.do("GET", "/v1/locks/k", "").status == 200 })
 }
 
-func TestAnotherMethodThanTheContractsIsRefusedAndDoesNothing(t *testing.T) {
-	v := start(t)
-	session := v.session("a", 60000)
-	token := v.acquire("k", "a", session, 60000, 0).want(200).field("fencingToken")
-	for _, e := range endpoints(session, token) {
-		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-			if allowed(e.path, method) {
-				continue
-			}
-			v.do(method, e.path, e.body, e.head...).want(405, `"code":"METHOD_NOT_ALLOWED"`, `"retrySafe":false`, `"traceId"`)
-		}
+// A TTL that the backend does not grant is a mistake of the request, and the answer says what would be none.
+func TestATTLThatEtcdDoesNotGrantIsRefusedWithTheShortestNamed(t *testing.T) {
+	b := emptiedEtcd(t)
+	v := b.serve(t, 100)
+	s := v.session("a", 2000)
+	refused := func(r reply) {
+		t.Helper()
+		r.want(400, "INVALID_REQUEST", "ttlMillis", "2500", "a multiple of 1000, at least 1000", `"retrySafe":false`)
 	}
-	v.do("GET", "/v1/locks/k", "").want(200, `"fencingToken":`+token)
+	refused(v.do("POST", "/v1/sessions", `{"ownerId":"a","ttlMillis":2500}`))
+	refused(v.acquire("k", "a", s, 2500, 0))
+	refused(v.acquire("k", "a", s, 2500, 1000))
+	if n := b.stored(t); n != 1 {
+		t.Fatalf("%d sessions and grants are stored, want the one session", n)
+	}
+}
+
+func TestAnotherMethodThanTheContractsIsRefusedAndDoesNothing(t *testing.T) {
+	served(t, func(t *testing.T, v *service) {
+		session := v.session("a", 60000)
+		token := v.acquire("k", "a", session, 60000, 0).want(200).field("fencingToken")
+		for _, e := range endpoints(session, token) {
+			for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+				if allowed(e.path, method) {
+					continue
+				}
+				v.do(method, e.path, e.body, e.head...).want(405, `"code":"METHOD_NOT_ALLOWED"`, `"retrySafe":false`, `"traceId"`)
+			}
+		}
+		v.do("GET", "/v1/locks/k", "").want(200, `"fencingToken":`+token)
+	})
 }
 
 // allowed tells which methods the contract has for a path.
