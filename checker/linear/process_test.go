@@ -80,7 +80,7 @@ func TestAViolationHasItsEventsAndItsPageAndIsTheSameTwice(t *testing.T) {
 	if err != nil || v.Page != "linear/1.html" {
 		t.Fatal(v.Page, err)
 	}
-	if text := string(page); !strings.Contains(text, "acquire → token 102") || strings.Contains(text, "alert(1)") || strings.Contains(text, "<b>ann") {
+	if text := string(page); !strings.Contains(text, "acquire → token 102") || !strings.Contains(text, "acquire → token 101") || strings.Contains(text, "alert(1)") || strings.Contains(text, "<b>ann") {
 		t.Error("the page does not show the operations, or shows markup of the evidence")
 	}
 	if again := verdictOf(t, dir, Options{}); !reflect.DeepEqual(again, first) {

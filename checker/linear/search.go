@@ -56,23 +56,28 @@ func (f *finding) epoch(t *task, ops []Op, deadline time.Time) {
 	left, settled := settle(ops, state)
 	f.Counts.Settled += settled
 	slices.SortStableFunc(left, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
-	done := 0
+	var before []piece
 	for _, seg := range segment(left) {
 		f.Searched += int64(len(seg))
 		f.Segments++
 		next, result := place(state, seg, deadline)
 		switch result {
 		case porcupine.Ok:
-			state = next
-			done += len(seg)
+			before, state = append(before, piece{state, seg}), next
 		case porcupine.Unknown:
 			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
 			return
 		default:
-			f.explain(t, slices.Clone(left[:done]), state, seg, deadline)
+			f.explain(t, before, piece{state, seg}, deadline)
 			return
 		}
 	}
+}
+
+// piece is a segment and how the key stood when it began.
+type piece struct {
+	state State
+	ops   []Op
 }
 
 // place searches an order for the operations of a segment, from state on.
