@@ -70,9 +70,10 @@ func TestTheCommandWaitsForTheAccountsLock(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/acquire") {
 				waiting.Go(func() {
-					for strings.HasSuffix(s.ctl("inspect", key).out, "WAITING   0\n") && s.Context().Err() == nil {
+					s.eventually("the command waits", func() bool { return strings.HasSuffix(s.ctl("inspect", key).out, "WAITING   1\n") })
+					if err := s.store.Release(s.Context(), key, token); err != nil {
+						s.Error(err)
 					}
-					s.check(s.store.Release(s.Context(), key, token))
 				})
 			}
 			h.ServeHTTP(w, r)

@@ -192,6 +192,17 @@ func (s *system) held(key string) lock.Inspection {
 	return i
 }
 
+// eventually polls a condition until it holds.
+func (s *system) eventually(what string, holds func() bool) {
+	s.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	s.Errorf("%s: not within 20 s", what)
+}
+
 // account makes an account, and payouts of 100 in the states that are named; token is who claimed them.
 func (s *system) account(token int64, states ...string) (account string, payouts []string) {
 	s.Helper()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"fenceproof/system/lock"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // backUp copies lockdb as it is. lock-server is down meanwhile, because PostgreSQL copies no database that is in use.
@@ -147,6 +149,10 @@ func TestAGuardThatIsRepeatedLeavesTheSequenceWhereItIs(t *testing.T) {
 	if s.want(s.ctl(deed("restore-guard", "--floor", fmt.Sprint(at), "--json")...), 0, `"endedSessions": 0`); s.sequence() != at {
 		t.Errorf("the sequence went from %d to %d", at, s.sequence())
 	}
+	s.exec(server.URL("lockapp", s.lockdb), "SELECT setval('fencing_token_seq', 1099511627776)")
+	if s.want(s.ctl(deed("restore-guard")...), 0, "NEXT TOKEN      1099511627777 or above"); s.sequence() != 1<<40 {
+		t.Errorf("the sequence went down to %d", s.sequence())
+	}
 }
 
 func TestAGuardWithoutItsDatabasesOrTheirSchemaChangesNothing(t *testing.T) {
@@ -156,6 +162,35 @@ func TestAGuardWithoutItsDatabasesOrTheirSchemaChangesNothing(t *testing.T) {
 	s.exec(server.URL("lockapp", s.lockdb), "DROP TABLE lock_restore")
 	s.want(s.ctl(deed("restore-guard")...), 1, "run lock-server migrate")
 	if got := s.sequence(); got != 1 {
+		t.Errorf("the sequence stands at %d", got)
+	}
+}
+
+// Whoever is in the middle of something has tables locked: the guard waits for him before it reads where the sequence
+// stands, and holds nothing that he may need until he is done.
+func TestTheGuardWaitsForWhoeverIsInTheMiddleOfSomethingAndOnlyThenLooks(t *testing.T) {
+	s := newSystem(t)
+	url := server.URL("lockapp", s.lockdb)
+	session := s.session("executor-1")
+	first := s.acquire("k", "executor-1", session)
+	c, err := pgx.Connect(t.Context(), url)
+	s.check(err)
+	defer c.Close(context.Background())
+	tx, err := c.Begin(t.Context())
+	s.check(err)
+	_, err = tx.Exec(t.Context(), "UPDATE lock_session SET expires_at = expires_at + interval '1 s' WHERE session_id = $1", session)
+	s.check(err)
+	ended := make(chan said, 1)
+	go func() { ended <- s.ctl(deed("restore-guard", "--floor", fmt.Sprint(first+1))...) }()
+	s.eventually("the guard waits", func() bool {
+		return s.value(server.SuperURL("postgres"), "SELECT count(*)::text FROM pg_stat_activity WHERE application_name = 'lockctl' AND wait_event_type = 'Lock'") == "1"
+	})
+	s.exec(url, "SELECT nextval('fencing_token_seq') FROM generate_series(1, 10)")
+	_, err = tx.Exec(t.Context(), "DELETE FROM lock_session WHERE session_id = $1", session)
+	s.check(err)
+	s.check(tx.Commit(t.Context()))
+	s.want(<-ended, 1, fmt.Sprintf("a floor of %d is below token %d, which lockdb has handed out already", first+1, first+10))
+	if got := s.sequence(); got != first+10 {
 		t.Errorf("the sequence stands at %d", got)
 	}
 }
