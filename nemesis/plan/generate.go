@@ -20,6 +20,9 @@ func generators() []generator {
 	return []generator{
 		{string(Pause), pauses},
 		{string(Kill), kills},
+		{Partition, partitions},
+		{string(Slow), slowness},
+		{Flaky, flakiness},
 	}
 }
 
