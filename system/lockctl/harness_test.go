@@ -42,7 +42,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	status := postgrestest.Run(m, func(i *postgres.Instance) { server = i })
+	status := postgrestest.Run(m, func(i *postgres.Instance) {
+		server = i
+		template("lockdb", "lockapp", migrations.LockDB)
+		template("paydb", "payapp", migrations.PayDB)
+	})
 	if err := goleak.Find(); status == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
@@ -66,8 +70,8 @@ func newSystem(t *testing.T) *system {
 	t.Helper()
 	n := databases.Add(1)
 	s := &system{T: t, lockdb: fmt.Sprint("lockdb", n), paydb: fmt.Sprint("paydb", n)}
-	s.database(s.lockdb, "lockapp", migrations.LockDB, "lockdb")
-	s.database(s.paydb, "payapp", migrations.PayDB, "paydb")
+	s.copyDatabase("lockdb", s.lockdb, "lockapp")
+	s.copyDatabase("paydb", s.paydb, "payapp")
 	s.startLockServer()
 	store, err := payment.OpenStore(t.Context(), server.URL("payapp", s.paydb))
 	s.check(err)
@@ -82,12 +86,24 @@ func (s *system) check(err error) {
 	}
 }
 
-func (s *system) database(name, owner string, all fs.FS, folder string) {
+// template makes a migrated database, of which every test gets copies.
+func template(name, owner string, all fs.FS) {
+	ctx := context.Background()
+	history, err := fs.Sub(all, name)
+	if err == nil {
+		err = server.CreateDatabase(ctx, name, owner)
+	}
+	if err == nil {
+		err = migrate.Up(ctx, server.URL(owner, name), history, quiet)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (s *system) copyDatabase(from, to, owner string) {
 	s.Helper()
-	s.check(server.CreateDatabase(s.Context(), name, owner))
-	history, err := fs.Sub(all, folder)
-	s.check(err)
-	s.check(migrate.Up(s.Context(), server.URL(owner, name), history, quiet))
+	s.exec(server.SuperURL("postgres"), fmt.Sprintf(`CREATE DATABASE %q TEMPLATE %q OWNER %q`, to, from, owner))
 }
 
 // serve serves h, behind what the test puts in front of it.

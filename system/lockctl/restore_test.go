@@ -19,7 +19,7 @@ import (
 func (s *system) backUp() {
 	s.Helper()
 	s.stopLock()
-	s.exec(server.SuperURL("postgres"), fmt.Sprintf(`CREATE DATABASE %q TEMPLATE %q OWNER lockapp`, s.lockdb+"_backup", s.lockdb))
+	s.copyDatabase(s.lockdb, s.lockdb+"_backup", "lockapp")
 	s.startLockServer()
 }
 
@@ -28,7 +28,7 @@ func (s *system) restore() {
 	s.Helper()
 	s.stopLock()
 	s.exec(server.SuperURL("postgres"), fmt.Sprintf(`DROP DATABASE %q`, s.lockdb))
-	s.exec(server.SuperURL("postgres"), fmt.Sprintf(`CREATE DATABASE %q TEMPLATE %q OWNER lockapp`, s.lockdb, s.lockdb+"_backup"))
+	s.copyDatabase(s.lockdb+"_backup", s.lockdb, "lockapp")
 }
 
 // work has an owner take the account's lock and claim its payout, which a fence then remembers.
