@@ -102,20 +102,25 @@ func place(state State, seg []Op, deadline time.Time) (State, porcupine.CheckRes
 	return state, result
 }
 
-// operations are seg as porcupine takes them. Clients are numbered as they come up, for its page.
-func operations(seg []Op) []porcupine.Operation {
-	clients := map[string]int{}
-	out := make([]porcupine.Operation, len(seg))
-	for i := range seg {
-		o := &seg[i]
-		who := fmt.Sprint(o.Who)
+// operations are ops, sorted by Lo, as porcupine takes them. On its page each client has a row, and more where several of
+// its operations were under way at once.
+func operations(ops []Op) []porcupine.Operation {
+	rows, busy := map[string][]int{}, []int64{} // by client; until when each row is taken
+	out := make([]porcupine.Operation, len(ops))
+	for i := range ops {
+		o := &ops[i]
+		who := string(o.Who)
+		at := slices.IndexFunc(rows[who], func(row int) bool { return busy[row] < o.Lo })
+		if at < 0 {
+			at = len(rows[who])
+			rows[who], busy = append(rows[who], len(busy)), append(busy, o.Hi)
+		}
+		row := rows[who][at]
+		busy[row] = o.Hi
 		if o.In.Verb == Acquire {
 			who += ", session " + o.In.Session
 		}
-		if _, ok := clients[string(o.Who)]; !ok {
-			clients[string(o.Who)] = len(clients)
-		}
-		out[i] = porcupine.Operation{ClientId: clients[string(o.Who)], Input: o.In, Output: o.Out, Call: o.Lo, Return: o.Hi, Metadata: who}
+		out[i] = porcupine.Operation{ClientId: row, Input: o.In, Output: o.Out, Call: o.Lo, Return: o.Hi, Metadata: who}
 	}
 	return out
 }
