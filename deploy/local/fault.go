@@ -20,10 +20,10 @@ type Slowness struct {
 }
 
 // Cut drops from now on whatever is sent in the direction, on open connections and on new ones; what is under way is
-// lost. Nobody is told: the other side just falls silent. Heal closes the connections that were open, as bytes are missing
+// lost. Nobody is told, not even that somebody has gone: the other side just falls silent. Heal closes the connections that were open, as bytes are missing
 // from them.
 func (l *Link) Cut(ctx context.Context, d Direction) error {
-	return l.apply(ctx, "cut", d, toxic{"timeout", map[string]any{"timeout": 0}})
+	return l.apply(ctx, "cut", d, toxic{lostType, map[string]any{}})
 }
 
 // Hold keeps back from now on whatever is sent in the direction, on open connections and on new ones, the end of a

@@ -19,6 +19,7 @@ import (
 type echo struct {
 	mu    sync.Mutex
 	lines []string
+	left  int // connections that have ended
 }
 
 func serveEcho(t *testing.T) (*echo, *Link) {
@@ -57,6 +58,9 @@ func (e *echo) serve(c net.Conn) {
 	for in := bufio.NewReader(c); ; {
 		line, err := in.ReadString('\n')
 		if err != nil {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.left++
 			return
 		}
 		e.mu.Lock()
@@ -248,6 +252,28 @@ func TestACutLosesWhatIsSentAndHealingEndsTheConnectionsThatMissIt(t *testing.T)
 		after.say("d")
 		after.hears("d")
 	}
+}
+
+func TestACutTellsNobodyThatTheOtherSideHasGone(t *testing.T) {
+	e, l := serveEcho(t)
+	left := func() int {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.left
+	}
+	before := call(t, l)
+	before.say("a")
+	before.hears("a")
+	must(t, l.Cut(t.Context(), ToServer))
+	must(t, before.Close())
+	other := call(t, l)
+	other.say("b")
+	other.hearsNothing()
+	if left() != 0 {
+		t.Error("the server was told that its client has gone")
+	}
+	must(t, l.Heal(t.Context()))
+	await(t, "the server to be told", func() bool { return left() == 2 })
 }
 
 func TestAResetEndsOpenConnectionsAndResetsNewOnes(t *testing.T) {
