@@ -35,6 +35,7 @@ type book struct {
 	// Danger met: stale requests refused at each fence point. The token that stands there already is no stale one.
 	staleRefusedPayment int64
 	staleRefusedRail    int64
+	kills               kills
 }
 
 // account is a customer's account or a clearing account.
@@ -110,6 +111,8 @@ func (b *book) enter(e *history.Event) {
 		return
 	}
 	switch e.W {
+	case history.Nemesis:
+		b.kills.hear(e)
 	case history.PayDB:
 		if e.Op == history.OpCommit {
 			b.readTxn(e)

@@ -309,7 +309,7 @@ func (s *recentSessions) has(id string) bool {
 }
 
 func (f *etcdLeases) Verdict() verdict.Invariant {
-	return f.verdict(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}))
+	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"kills_holding": f.book.kills.holding}))
 }
 
 // life is what the wiretap says of the key's grant with token; nil where it says nothing.

@@ -65,6 +65,23 @@ var danger = []struct {
 	{"pause", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that were refused because somebody else held it"},
 	{"pause", "lock", "LIN-01", "expiries", anywhere, false, "grants that ended because their lease had run out"},
 	{"pause", "lock", "LIN-01", "revokes", anywhere, false, "grants that an operator revoked"},
+	{"kill", "payout", "INV-01", "takeovers", anywhere, false, "writes to a payout's row by a token above the one before"},
+	{"kill", "payout", "INV-03", "kills_in_post", anywhere, false, "kills of paydb or payment-resource with a post on its way to them"},
+	{"kill", "payout", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
+	{"kill", "payout", "INV-04", "kills_after_grant", anywhere, false, "kills of the lock server or of what keeps its locks, right after a grant was answered"},
+	{"kill", "payout", "INV-06", "kills_holding", anywhere, false, "executors killed with a lock in their hands"},
+	{"kill", "payout", "INV-06", "lapsed", anywhere, false, "grants that ended with their lease or their session"},
+	{"kill", "payout", "INV-08", "takeovers", anywhere, false, "claims of a payout in flight by a higher token"},
+	{"kill", "payout", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
+	{"kill", "payout", "DUR-01", "kills_of_stores", anywhere, false, "kills of a database, or of a member of etcd"},
+	{"kill", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
+	{"kill", "lock", "INV-04", "kills_after_grant", anywhere, false, "kills of the lock server or of what keeps its locks, right after a grant was answered"},
+	{"kill", "lock", "INV-06", "kills_holding", anywhere, false, "clients killed with a key in their hands"},
+	{"kill", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
+	{"kill", "lock", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
+	{"kill", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that were refused because somebody else held it"},
+	{"kill", "lock", "LIN-01", "ambiguous", anywhere, false, "calls of which nobody heard whether they had their effect"},
+	{"kill", "lock", "DUR-01", "kills_of_stores", anywhere, false, "kills of a database, or of a member of etcd"},
 }
 
 // The minimum of refusals at a fence point: in a run that drives long enough, by backend (an etcd lease lasts longer, so

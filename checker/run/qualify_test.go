@@ -1,0 +1,98 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+	"fenceproof/deploy/local"
+	"fenceproof/nemesis"
+)
+
+// window is the log of a fault window, by its phases.
+func window(n int, phases ...string) (all []history.Event) {
+	for _, p := range phases {
+		all = append(all, history.Event{W: history.Nemesis, Op: "kill", Window: n, Phase: p, Target: "paydb", Msg: "for some reason"})
+	}
+	return all
+}
+
+func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
+	ended := history.Event{W: history.Run, Op: history.OpEnded, Msg: "rail-stub ended by itself (exit status 2); logs/rail-stub.log says more"}
+	const (
+		inject, seen, heal, healed, failed = nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal, nemesis.PhaseHealed, nemesis.PhaseFailed
+	)
+	for name, c := range map[string]struct {
+		events   []history.Event
+		violated bool
+		overall  verdict.Status
+		exit     int
+		words    string
+	}{
+		"all is well": {window(1, inject, seen, heal, healed), false, verdict.Pass, 0, "held"},
+		"an effect was not seen": {append(window(1, inject, seen, heal, healed), window(2, inject, failed, heal, healed)...), false,
+			verdict.NotExercised, 2, "the effect of kill on paydb was not seen (window 2): for some reason; "},
+		"a step was not done":                         {window(1, failed), false, verdict.Pass, 0, "held"},
+		"what was seen did not heal":                  {window(1, inject, seen, heal, failed), false, verdict.Pass, 0, "held"}, // the harness' failure says so
+		"a process ended by itself":                   {[]history.Event{ended}, false, verdict.Inconclusive, 2, "rail-stub ended by itself (exit status 2)"},
+		"a process ended, and something was violated": {[]history.Event{ended}, true, verdict.Violated, 1, "violated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := verdict.Invariant{ID: "INV-01", Status: verdict.Pass, Checked: 1}
+			if c.violated {
+				inv.Status = verdict.Violated
+			}
+			v := &verdict.Run{Invariants: []verdict.Invariant{inv}}
+			v.Conclude()
+			var f flaws
+			for _, e := range c.events {
+				f.observe(&e)
+			}
+			qualify(v, "", &f)
+			if v.Overall != c.overall || v.Exit != c.exit || !strings.Contains(v.Reason, c.words) {
+				t.Errorf("%s, exit status %d: %s", v.Overall, v.Exit, v.Reason)
+			}
+		})
+	}
+}
+
+func TestANegativeControlIsJudgedByWhatFellAndNotByWhatItsFaultsDid(t *testing.T) {
+	v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-02", Status: verdict.Violated}}, Expect: &verdict.Expectation{Must: []string{"INV-02"}}}
+	v.Conclude()
+	var f flaws
+	for _, e := range window(1, nemesis.PhaseInject, nemesis.PhaseFailed) {
+		f.observe(&e)
+	}
+	if qualify(v, "", &f); v.Exit != verdict.ExitPass {
+		t.Errorf("exit status %d: %s", v.Exit, v.Reason)
+	}
+}
+
+// told is what was recorded, in memory.
+type told []history.Event
+
+func (l *told) Record(w history.Witness, e history.Event) int64 {
+	e.W = w
+	*l = append(*l, e)
+	return int64(len(*l))
+}
+
+func TestAProcessThatEndsByItselfIsToldOfOnce(t *testing.T) {
+	var all []local.Death
+	var log told
+	d := &deaths{died: func() []local.Death { return all }, rec: &log, told: map[string]bool{}}
+	d.look()
+	all = []local.Death{{Name: "paydb", Status: "signal: killed"}}
+	d.look()
+	d.look()
+	all = append(all, local.Death{Name: "rail-stub", Status: "exit status 2"})
+	d.look()
+	if len(log) != 2 || log[0].Proc != "paydb" || log[1].Proc != "rail-stub" || log[1].W != history.Run || log[1].Op != history.OpEnded || log[1].Type != contract.Info {
+		t.Fatalf("recorded: %+v", log)
+	}
+	if want := "rail-stub ended by itself (exit status 2); logs/rail-stub.log says more"; log[1].Msg != want {
+		t.Errorf("it says %q", log[1].Msg)
+	}
+}
