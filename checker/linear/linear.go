@@ -145,9 +145,11 @@ func (j *judgement) conclude(keys int64) {
 	c := j.total.Counts
 	j.inv.Checked = c.Operations
 	j.inv.Danger = map[string]int64{
-		"keys": keys, "operations": c.Operations, "searched": j.total.Searched, "contended": c.Contended,
-		"ambiguous": c.Ambiguous, "unheard": c.Unheard, "expiries": c.Expiries, "takeovers": c.Takeovers,
-		"revokes": c.Revokes, "sessions_ended": c.Sweeps, "clock_put_back": j.twice,
+		"keys": keys, "searched": j.total.Searched, "contended": c.Contended, "ambiguous": c.Ambiguous, "unheard": c.Unheard,
+		"expiries": c.Expiries, "takeovers": c.Takeovers, "revokes": c.Revokes, "sessions_ended": c.Sweeps,
+	}
+	if j.twice > 0 {
+		j.inv.Danger["clock_put_back"] = j.twice
 	}
 	if n := len(j.open); n > 0 {
 		j.inv.Doubt = fmt.Sprintf("%d of %d keys could not be decided: %s", n, keys, j.open[0])

@@ -96,7 +96,7 @@ func readKey(path string) (*keyLog, error) {
 		return nil, fmt.Errorf("read the operations of a key: %w", err)
 	}
 	defer f.Close()
-	k := &keyLog{}
+	k, names := &keyLog{}, names{}
 	for d := gob.NewDecoder(f); ; {
 		var e entry
 		if err := d.Decode(&e); errors.Is(err, io.EOF) {
@@ -104,12 +104,27 @@ func readKey(path string) (*keyLog, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("read the operations of a key: %w", err)
 		}
-		if e.Call != nil {
-			k.Calls = append(k.Calls, e.Call)
-		} else if e.Change != nil {
-			k.Changes = append(k.Changes, e.Change)
+		if c := e.Call; c != nil {
+			c.Owner, c.Session = names.of(c.Owner), names.of(c.Session)
+			c.Proc, c.Op = contract.Process(names.of(string(c.Proc))), contract.Op(names.of(string(c.Op)))
+			c.Code, c.Type = contract.Code(names.of(string(c.Code))), contract.Type(names.of(string(c.Type)))
+			k.Calls = append(k.Calls, c)
+		} else if c := e.Change; c != nil {
+			c.Owner, c.Session, c.Proc = names.of(c.Owner), names.of(c.Session), contract.Process(names.of(string(c.Proc)))
+			k.Changes = append(k.Changes, c)
 		}
 	}
+}
+
+// names keeps one copy of each name: there are few, and many operations that bear them.
+type names map[string]string
+
+func (n names) of(s string) string {
+	if kept, ok := n[s]; ok {
+		return kept
+	}
+	n[s] = s
+	return s
 }
 
 func readFrame(path string) (*frame, error) {
