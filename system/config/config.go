@@ -228,10 +228,6 @@ func (c Reconciler) disagreements() []error {
 	return covered("RECONCILER_STEPTIMEOUT", c.StepTimeout, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
 }
 
-func (c LockCtl) disagreements() []error {
-	return covered("LOCK_CTL_STEPTIMEOUT", c.StepTimeout, c.SafetyMargin, c.SessionTTL, c.DefaultTTL)
-}
-
 // covered asks whether a fresh lease covers a step at all: a holder that may begin nothing would only take turns at the
 // lock.
 func covered(names string, step time.Duration, margin float64, session, grant time.Duration) (errs []error) {

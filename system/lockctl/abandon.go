@@ -74,7 +74,7 @@ func (c *command) doAbandon(ctx context.Context, id string, wait time.Duration, 
 	if err != nil {
 		return err
 	}
-	if err := c.ask("abandon payout %s of %d %s (minor units) on account %s, which is %s?", id, p.AmountMinor, p.Currency, p.AccountID, p.State); err != nil {
+	if err := c.ask(ctx, "abandon payout %s of %d %s (minor units) on account %s, which is %s?", id, p.AmountMinor, p.Currency, p.AccountID, p.State); err != nil {
 		return err
 	}
 	a := abandoned{PayoutID: id, AccountID: p.AccountID, From: p.State}

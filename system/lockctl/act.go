@@ -2,6 +2,7 @@ package lockctl
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -61,13 +62,22 @@ func spoken(flag, s string, least, most int) error {
 }
 
 // ask has the operator confirm what is about to be done. It ends the command unless the answer is yes.
-func (c *command) ask(format string, args ...any) error {
+func (c *command) ask(ctx context.Context, format string, args ...any) error {
 	if c.yes {
 		return nil
 	}
 	fmt.Fprintf(c.Err, format+" [y/N] ", args...)
-	line, err := bufio.NewReader(c.In).ReadString('\n')
-	if err != nil {
+	typed := make(chan string, 1)
+	go func() { // ends with the line, or with the terminal, or with the process: nothing else ends a read of a terminal
+		line, _ := bufio.NewReader(c.In).ReadString('\n') // what came before an error is what was typed
+		typed <- line
+	}()
+	line := ""
+	select {
+	case line = <-typed:
+	case <-ctx.Done():
+	}
+	if !strings.HasSuffix(line, "\n") {
 		fmt.Fprintln(c.Err)
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {

@@ -57,3 +57,30 @@ func TestOnlyAYesAtTheTerminalDoesIt(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoIsInterruptedAtTheQuestionHasConfirmedNothing(t *testing.T) {
+	s := newSystem(t)
+	s.hold("k", "executor-2")
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	asked := &interrupter{cancel: cancel}
+	status := lockctl.Run(ctx, []string{"revoke", "k", "--operator", "olga", "--reason", "it hangs since noon"}, s.environ(),
+		lockctl.Streams{In: terminal(t, ""), Out: &out, Err: asked})
+	s.want(said{status, out.String(), asked.text.String()}, 1, "[y/N] \nlockctl: not confirmed: nothing was changed")
+	if !s.held("k").Held {
+		t.Error("it was revoked")
+	}
+}
+
+// interrupter interrupts whoever asks a question.
+type interrupter struct {
+	text   bytes.Buffer
+	cancel func()
+}
+
+func (o *interrupter) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("[y/N]")) {
+		o.cancel()
+	}
+	return o.text.Write(p)
+}

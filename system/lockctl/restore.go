@@ -131,7 +131,7 @@ func (c *command) guardLockDB(ctx context.Context, o guard.Order) error {
 	if err != nil {
 		return err
 	}
-	if err := c.ask("paydb has seen %s, and lockdb has handed out %d: have the next token be above %d, and end %d sessions?", o.Seen, now.Sequence, to, now.Sessions); err != nil {
+	if err := c.ask(ctx, "paydb has seen %s, and lockdb has handed out %d: have the next token be above %d, and end %d sessions?", o.Seen, now.Sequence, to, now.Sessions); err != nil {
 		return err
 	}
 	m, err := db.Apply(ctx, o)
@@ -150,7 +150,7 @@ func (c *command) restoreSnapshot(ctx context.Context, s guard.Snapshot, o guard
 	if err != nil {
 		return err
 	}
-	if err := c.ask("paydb has seen %s, and the snapshot is of revision %d: make %s from it, at revision %d?", o.Seen, from, s.DataDir, from+bump); err != nil {
+	if err := c.ask(ctx, "paydb has seen %s, and the snapshot is of revision %d: make %s from it, at revision %d?", o.Seen, from, s.DataDir, from+bump); err != nil {
 		return err
 	}
 	revision, err := s.Restore(ctx, o)
@@ -169,7 +169,7 @@ func (c *command) endEtcdSessions(ctx context.Context, o guard.Order) error {
 	if err := now.Check(o.Seen); err != nil {
 		return err
 	}
-	if err := c.ask("paydb has seen %s, and etcd stands at revision %d: end %d sessions?", o.Seen, now.Revision, now.Sessions); err != nil {
+	if err := c.ask(ctx, "paydb has seen %s, and etcd stands at revision %d: end %d sessions?", o.Seen, now.Revision, now.Sessions); err != nil {
 		return err
 	}
 	ended, err := cluster.EndSessions(ctx, o, now)

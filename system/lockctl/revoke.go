@@ -57,7 +57,7 @@ func (c *command) doRevoke(ctx context.Context, key, expect string, d *deed) err
 	case token != 0 && token != h.FencingToken:
 		return refuse("%s carries token %d, not %d: nothing was changed", key, h.FencingToken, token)
 	}
-	if err := c.ask("revoke token %d of %s, held by %s until %s?", h.FencingToken, key, h.OwnerID, clock(*h.ExpiresAt)); err != nil {
+	if err := c.ask(ctx, "revoke token %d of %s, held by %s until %s?", h.FencingToken, key, h.OwnerID, clock(*h.ExpiresAt)); err != nil {
 		return err
 	}
 	r := revoked{Key: key, OwnerID: h.OwnerID}
