@@ -48,14 +48,28 @@ func TestAPageWithoutAPlaceForTheNumbersIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTheLocksBenchmarkIsRead(t *testing.T) {
-	const text = "BenchmarkPairs/16_keys-2   1  40125100230 ns/op  6686 c1+advisory-pairs/s  7777 c1-pairs/s  2796.5 http-pairs/s  6091 store-pairs/s\n"
-	got, err := pairs(text, "16_keys")
-	if err != nil || got["http"] != 2796.5 || got["store"] != 6091 || got["c1+advisory"] != 6686 || got["c1"] != 7777 || len(got) != 4 {
+func TestTheLocksBenchmarkIsReadAndJudged(t *testing.T) {
+	const text = "BenchmarkPairs/own_keys_16-2   1  40125100230 ns/op  6686 pg-http:pairs/s  7777 pg-store:pairs/s  1500 pg-store:p50-us " +
+		" 500 etcd-http:pairs/s  1000 etcd-store:pairs/s  12.5 etcd-mutex:p99.9-us\n" +
+		"BenchmarkPairs/own_keys_64-2   1  40125100230 ns/op  6686 pg-http:pairs/s\n"
+	got, err := pairs(text, "own_keys_16")
+	if err != nil || got["pg-http"]["pairs/s"] != 6686 || got["pg-store"]["p50-us"] != 1500 || got["etcd-mutex"]["p99.9-us"] != 12.5 || len(got) != 5 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := pairs(text, "one_hot_key"); err == nil {
-		t.Error("numbers that are not there were read")
+	page := section{head: []string{"what", "pairs/s", "p50", "p99", "p99.9", "bar", ""}, rows: lockRows("own_keys_16", "16 clients", got)}.markdown()
+	for _, want := range []string{"| PostgreSQL: HTTP ÷ directly | 0.86 |  |  |  | ≥ 0.6 | met |", "| etcd: HTTP ÷ directly | 0.50 |  |  |  | ≥ 0.6 | **missed** |",
+		"| PostgreSQL: on the store directly | 7777 | 1.50 ms |", "|---|---|---|---|---|---|---|\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "waiting") {
+		t.Errorf("the page has a side that was not measured:\n%s", page)
+	}
+	for _, missing := range []string{"hot_key_16", "own_keys_1", "own_keys_64"} {
+		if got, err := pairs(text, missing); err == nil {
+			t.Errorf("%s: numbers that are not there were read: %v", missing, got)
+		}
 	}
 }
 

@@ -12,13 +12,18 @@ import (
 // section is one table of the page.
 type section struct {
 	title, intro string
-	rows         [][]string // what, measured, bar, whether it is met
+	head         []string   // the columns; nil: what, measured, bar, whether it is met
+	rows         [][]string // as head
 	conditions   string
 }
 
 func (s section) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s\n\n| what | measured | bar | |\n|---|---|---|---|\n", s.title, s.intro)
+	head := s.head
+	if head == nil {
+		head = []string{"what", "measured", "bar", ""}
+	}
+	fmt.Fprintf(&b, "### %s\n\n%s\n\n| %s |\n|%s\n", s.title, s.intro, strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 	for _, r := range s.rows {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(r, " | "))
 	}

@@ -2,250 +2,124 @@ package lockserver_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"fenceproof/deploy/etcd/etcdtest"
 	"fenceproof/deploy/postgres/postgrestest"
-	"fenceproof/system/lock"
-	"fenceproof/system/lock/pgstore"
-	"fenceproof/system/wire"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The comparison of BenchmarkPairs: 16 clients, each with a session of its own, in alternating rounds.
+// The comparison of BenchmarkPairs: each client has a session of its own, in alternating rounds.
 const (
-	pairClients = 16
-	pairRounds  = 5
-	pairRound   = 2 * time.Second
-	pairTTL     = time.Minute
+	pairRounds = 3
+	pairRound  = time.Second
+	pairTTL    = time.Minute
 )
 
-// pairing tries one acquire and, where it was granted, its release. granted is false when the key was held.
-type pairing func(ctx context.Context, client int, key string) (granted bool, err error)
+// pairing tries one acquire and, where it was granted, calls granted and releases. It is false when the key was held.
+type pairing func(ctx context.Context, client int, key string, granted func()) (bool, error)
 
-// BenchmarkPairs compares acquire + release per second over HTTP, through the real lock-server process, with the same on
-// the store that it uses, and with C1's bare statements with and without the advisory lock. The sides take turns, and
-// the medians are reported; an op is the whole comparison.
+// side is one of those that are compared.
+type side struct {
+	name string
+	pair pairing
+
+	rates []float64       // pairs per second, by round
+	waits []time.Duration // from the first try of an acquire to its grant, of all rounds
+}
+
+// BenchmarkPairs compares acquire + release over HTTP, through the real lock-server process, with the same on the store
+// that it uses, on both backends; with C1's bare statements with and without the advisory lock; and with what else one
+// would take: pg_advisory_lock, and etcd's concurrency.Mutex. The sides take turns, and the medians of the rounds are
+// reported; an op is the whole comparison.
 func BenchmarkPairs(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		key  func(client int) string
-	}{
-		{"16_keys", func(client int) string { return fmt.Sprint("key-", client) }},
-		{"one_hot_key", func(int) string { return "hot" }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			url := lockdb(b, postgrestest.StartDurable(b)) // what waits for the disk in production waits for it here
-			sides := []struct {
-				name string
-				pair pairing
-			}{
-				{"http", overHTTP(b, url)}, {"store", onStore(b, url)},
-				{"c1+advisory", withC1(b, url, true)}, {"c1", withC1(b, url, false)},
+	for _, clients := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("own_keys_%d", clients), func(b *testing.B) {
+			compare(b, clients, func(client int) string { return fmt.Sprint("key-", client) }, false)
+		})
+		if clients > 1 {
+			b.Run(fmt.Sprintf("hot_key_%d", clients), func(b *testing.B) {
+				compare(b, clients, func(int) string { return "hot" }, true)
+			})
+		}
+	}
+}
+
+func compare(b *testing.B, clients int, key func(client int) string, hot bool) {
+	// What waits for the disk in production waits for it here.
+	database, member := lockdb(b, postgrestest.StartDurable(b)), etcdtest.StartDurable(b)
+	onPG, onEtcd := startProcess(b, "LOCK_DATASOURCE_URL="+database), startProcess(b, "LOCK_BACKEND=etcd", "ETCD_ENDPOINTS="+member.URL())
+	sides := []*side{
+		{name: "pg-http", pair: overHTTP(b, onPG, clients, 0)},
+		{name: "pg-store", pair: onStore(b, openPG(b, database), clients)},
+		{name: "c1+advisory", pair: withC1(b, database, clients, true)},
+		{name: "c1", pair: withC1(b, database, clients, false)},
+		{name: "pg_advisory_lock", pair: withAdvisoryLock(b, database, clients)},
+		{name: "etcd-http", pair: overHTTP(b, onEtcd, clients, 0)},
+		{name: "etcd-store", pair: onStore(b, openEtcd(b, member), clients)},
+		{name: "etcd-mutex", pair: withMutex(b, member, clients)},
+	}
+	if hot {
+		sides = append(sides, &side{name: "pg-http-waiting", pair: overHTTP(b, onPG, clients, longestWait)},
+			&side{name: "etcd-http-waiting", pair: overHTTP(b, onEtcd, clients, longestWait)})
+	}
+	for b.Loop() {
+		for range pairRounds {
+			for _, s := range sides {
+				s.round(b, clients, key)
 			}
-			rates := make([][]float64, len(sides))
-			for b.Loop() {
-				for range pairRounds {
-					for i, side := range sides {
-						rates[i] = append(rates[i], pairsPerSecond(b, side.pair, c.key))
+		}
+	}
+	for _, s := range sides {
+		s.report(b)
+	}
+}
+
+// round lets all clients have their key again and again.
+func (s *side) round(b *testing.B, clients int, key func(int) string) {
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	waits := make([][]time.Duration, clients)
+	var all sync.WaitGroup
+	begin := time.Now()
+	for client := range clients {
+		all.Go(func() {
+			for time.Since(begin) < pairRound {
+				asked := time.Now()
+				for granted := false; !granted && time.Since(begin) < pairRound; {
+					var err error
+					granted, err = s.pair(ctx, client, key(client), func() { waits[client] = append(waits[client], time.Since(asked)) })
+					if err != nil {
+						b.Errorf("%s: %v", s.name, err)
+						return
 					}
 				}
 			}
-			for i, side := range sides {
-				slices.Sort(rates[i])
-				b.ReportMetric(rates[i][len(rates[i])/2], side.name+"-pairs/s")
-			}
 		})
 	}
+	all.Wait()
+	waited := slices.Concat(waits...)
+	s.rates = append(s.rates, float64(len(waited))/time.Since(begin).Seconds())
+	s.waits = append(s.waits, waited...)
 }
 
-// pairsPerSecond runs all clients for one round.
-func pairsPerSecond(b *testing.B, pair pairing, key func(int) string) float64 {
-	ctx, cancel := context.WithTimeout(b.Context(), 10*pairRound)
-	defer cancel()
-	var done atomic.Int64
-	var wg sync.WaitGroup
-	begin := time.Now()
-	for client := range pairClients {
-		wg.Go(func() {
-			for time.Since(begin) < pairRound {
-				granted, err := pair(ctx, client, key(client))
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				if granted {
-					done.Add(1)
-				}
-			}
-		})
+// report reports the rate and the times to a grant, in microseconds.
+func (s *side) report(b *testing.B) {
+	if b.Failed() || len(s.waits) == 0 {
+		b.Fatalf("%s: no pair was completed", s.name)
 	}
-	wg.Wait()
-	return float64(done.Load()) / time.Since(begin).Seconds()
+	slices.Sort(s.rates)
+	slices.Sort(s.waits)
+	b.ReportMetric(s.rates[len(s.rates)/2], s.name+":pairs/s")
+	for _, q := range []struct {
+		name string
+		at   float64
+	}{{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}} {
+		b.ReportMetric(float64(s.waits[int(float64(len(s.waits)-1)*q.at)].Microseconds()), s.name+":"+q.name+"-us")
+	}
 }
 
 func owner(client int) string { return fmt.Sprint("client-", client) }
-
-// overHTTP starts lock-server on the database; each client calls it as the SDK does.
-func overHTTP(b *testing.B, database string) pairing {
-	c := wire.NewClient(startProcess(b, database), pairClients)
-	b.Cleanup(c.Close)
-	sessions := make([]string, pairClients)
-	for i := range sessions {
-		var s struct {
-			SessionID string `json:"sessionId"`
-		}
-		if err := c.Do(b.Context(), wire.Call{Method: http.MethodPost, Path: "/v1/sessions", Body: map[string]any{"ownerId": owner(i), "ttlMillis": pairTTL.Milliseconds()}}, &s); err != nil {
-			b.Fatal(err)
-		}
-		sessions[i] = s.SessionID
-	}
-	type acquire struct {
-		SessionID  string `json:"sessionId"`
-		TTLMillis  int64  `json:"ttlMillis"`
-		WaitMillis int64  `json:"waitMillis"`
-	}
-	type release struct {
-		SessionID string `json:"sessionId"`
-	}
-	return func(ctx context.Context, client int, key string) (bool, error) {
-		var g struct {
-			FencingToken int64 `json:"fencingToken"`
-		}
-		path := "/v1/locks/" + key
-		err := c.Do(ctx, wire.Call{Method: http.MethodPost, Path: path + "/acquire", Owner: owner(client),
-			Body: acquire{sessions[client], pairTTL.Milliseconds(), 0}}, &g)
-		if wire.CodeOf(err) == wire.LockContended {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		return true, c.Do(ctx, wire.Call{Method: http.MethodDelete, Path: path, Owner: owner(client), Token: g.FencingToken, Body: release{sessions[client]}}, nil)
-	}
-}
-
-// startProcess builds and starts lock-server and returns its address.
-func startProcess(b *testing.B, database string) string {
-	binary := filepath.Join(b.TempDir(), "lock-server")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", binary, "fenceproof/system/cmd/lock-server").CombinedOutput(); err != nil {
-		b.Fatalf("build lock-server: %v\n%s", err, out)
-	}
-	public, admin := freeAddress(b), freeAddress(b)
-	cmd := exec.Command(binary)
-	cmd.Env = append(os.Environ(), "LOCK_DATASOURCE_URL="+database, "LOCK_SERVER_LISTEN="+public, "LOCK_SERVER_ADMINLISTEN="+admin)
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	})
-	eventually(b, "lock-server is ready", func() bool {
-		res, err := http.Get("http://" + admin + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = res.Body.Close()
-		return res.StatusCode == http.StatusOK
-	})
-	http.DefaultClient.CloseIdleConnections()
-	return "http://" + public
-}
-
-func freeAddress(b *testing.B) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// onStore is the same on the store that lock-server uses, in this process.
-func onStore(b *testing.B, database string) pairing {
-	s, err := pgstore.Open(database, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(s.Close)
-	sessions := make([]string, pairClients)
-	for i := range sessions {
-		x, err := s.OpenSession(b.Context(), owner(i), pairTTL)
-		if err != nil {
-			b.Fatal(err)
-		}
-		sessions[i] = x.ID
-	}
-	return func(ctx context.Context, client int, key string) (bool, error) {
-		a, err := s.TryAcquire(ctx, key, owner(client), sessions[client], pairTTL)
-		var contended *lock.ContendedError
-		if errors.As(err, &contended) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		return true, s.Release(ctx, key, a.Grant.FencingToken)
-	}
-}
-
-// withC1 is C1's acquire and release as they stand, through plain pgx.
-func withC1(b *testing.B, database string, advisory bool) pairing {
-	statement := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("..", "pgstore", "sql", name+".sql"))
-		if err != nil {
-			b.Fatal(err)
-		}
-		return string(text)
-	}
-	lockKey, acquire, release := statement("lock_key"), statement("acquire"), statement("release")
-	config, err := pgxpool.ParseConfig(database)
-	if err != nil {
-		b.Fatal(err)
-	}
-	config.MaxConns = pairClients
-	pool, err := pgxpool.NewWithConfig(b.Context(), config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(pool.Close)
-	sessions := make([]string, pairClients)
-	for i := range sessions {
-		sessions[i] = fmt.Sprintf("00000000-0000-4000-8000-%07d%05d", databases.Add(1), i)
-		if _, err := pool.Exec(b.Context(), statement("session_open"), sessions[i], owner(i), pairTTL.Seconds()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return func(ctx context.Context, client int, key string) (granted bool, err error) {
-		var token int64
-		batch := &pgx.Batch{}
-		if advisory {
-			batch.Queue(lockKey, key)
-		}
-		batch.Queue(acquire, key, owner(client), sessions[client], pairTTL.Seconds()).QueryRow(func(row pgx.Row) error {
-			err := row.Scan(&token, nil, nil, nil, nil)
-			if granted = err == nil; errors.Is(err, pgx.ErrNoRows) {
-				return nil
-			}
-			return err
-		})
-		if err := pool.SendBatch(ctx, batch).Close(); err != nil || !granted {
-			return false, err
-		}
-		return true, pool.QueryRow(ctx, release, key, token).Scan(&token)
-	}
-}
