@@ -103,8 +103,8 @@ func TestAKeyThatRunsOutOfTimeIsInconclusiveAndTheOthersAreNot(t *testing.T) {
 func TestAKeyThatRunsOutOfMemoryIsInconclusive(t *testing.T) {
 	w := newWorld()
 	explosive(w)
-	inv := verdictOf(t, store(t, w.history()), Options{Budget: Budget{Time: time.Minute, Memory: 48 << 20}})
-	if inv.Status != verdict.Inconclusive || !strings.Contains(inv.Reason, "ran out of its 48 MiB of memory") {
+	inv := verdictOf(t, store(t, w.history()), Options{Budget: Budget{Time: time.Minute, Memory: 32 << 20}})
+	if inv.Status != verdict.Inconclusive || !strings.Contains(inv.Reason, "ran out of its 32 MiB of memory") {
 		t.Fatalf("%+v", inv)
 	}
 }

@@ -84,7 +84,7 @@ func judged(ops []Op) (ours, plain bool) {
 
 func TestNarrowingSettlingAndCuttingChangeNoVerdict(t *testing.T) {
 	good, bad := 0, 0
-	for seed := range uint64(30000) {
+	for seed := range uint64(15000) {
 		d := &dice{Rand: rand.New(rand.NewPCG(seed, 4)), next: 1}
 		ops := d.history(4+d.IntN(9), 2+d.Int64N(60))
 		for range d.IntN(6) {
