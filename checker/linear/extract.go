@@ -181,7 +181,7 @@ func (x *extract) finish() error {
 			}
 		}
 	}
-	return x.spool.flush()
+	return nil
 }
 
 // readHistory sorts the history in dir into s.

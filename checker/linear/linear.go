@@ -10,6 +10,7 @@ package linear
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -81,26 +82,23 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if gone := s.remove(); err == nil {
-			err = gone
-		}
-	}()
+	defer func() { err = errors.Join(err, s.close()) }()
 	x, err := readHistory(dir, s)
 	if err != nil {
 		return err
 	}
-	frame := s.file("frame")
-	if err := writeFrame(frame, &x.frame); err != nil {
+	shared, err := writeFrame(&x.frame)
+	if err != nil {
 		return err
 	}
 	keys := slices.Sorted(slices.Values(s.order))
 	for _, key := range keys {
-		t := task{Key: key, File: s.keys[key].path, Frame: frame, Budget: j.options.Budget}
+		entries, size := s.entries(key)
+		t := task{Key: key, Frame: int64(len(shared)), Entries: size, Budget: j.options.Budget}
 		if j.options.Pages != "" && len(j.inv.Violations) < verdict.MaxViolations {
 			t.Page = filepath.Join(j.options.Pages, page(len(j.inv.Violations)+1))
 		}
-		f, err := j.options.ask(ctx, &t)
+		f, err := ask(ctx, &t, shared, entries)
 		if err != nil {
 			return err
 		}

@@ -137,9 +137,12 @@ func TestACheckerThatIsKilledLeavesItsKeyOpen(t *testing.T) {
 }
 
 func TestACheckerThatCannotReadItsKeyLeavesItOpen(t *testing.T) {
-	asker := Options{}
-	f, err := asker.ask(context.Background(), &task{Key: "k", File: filepath.Join(t.TempDir(), "none"), Budget: DefaultBudget})
-	if err != nil || !strings.Contains(f.Open, "its checker ended without a conclusion") || !strings.Contains(f.Open, "none") {
+	shared, err := writeFrame(&frame{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := ask(context.Background(), &task{Key: "k", Frame: int64(len(shared)), Entries: 7, Budget: DefaultBudget}, shared, strings.NewReader("nothing"))
+	if err != nil || !strings.Contains(f.Open, "its checker ended without a conclusion") || !strings.Contains(f.Open, "read the operations of a key") {
 		t.Fatalf("%+v, %v", f, err)
 	}
 }
@@ -159,7 +162,7 @@ func TestManyOperationsGoThroughFilesNotThroughMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := s.remove(); err != nil {
+		if err := s.close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -173,10 +176,8 @@ func TestManyOperationsGoThroughFilesNotThroughMemory(t *testing.T) {
 			t.Fatalf("%d bytes are in memory", s.held)
 		}
 	}
-	if err := s.flush(); err != nil {
-		t.Fatal(err)
-	}
-	k, err := readKey(s.keys["key/7"].path)
+	all, _ := s.entries("key/7")
+	k, err := readKey(all)
 	if err != nil || len(k.Calls) != entries || k.Calls[1].Sent.I != keys+7 {
 		t.Fatal(len(k.Calls), err)
 	}

@@ -1,11 +1,11 @@
 package linear
 
 import (
+	"bytes"
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"fenceproof/checker/contract"
 )
@@ -75,13 +75,13 @@ type entry struct {
 	Change *change
 }
 
-// task is what a key's checker is told.
+// task is what a key's checker is told. The history's frame follows it, and then the key's entries.
 type task struct {
-	Key    string
-	File   string // the key's entries
-	Frame  string // the history's frame
-	Page   string // where porcupine's page goes if the key fails; "" for nowhere
-	Budget Budget
+	Key     string
+	Frame   int64  // bytes of the frame
+	Entries int64  // bytes of the entries
+	Page    string // where porcupine's page goes if the key fails; "" for nowhere
+	Budget  Budget
 }
 
 // keyLog is all that a history holds about one key, in the order of the history.
@@ -90,14 +90,9 @@ type keyLog struct {
 	Changes []*change
 }
 
-func readKey(path string) (*keyLog, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the operations of a key: %w", err)
-	}
-	defer f.Close()
+func readKey(r io.Reader) (*keyLog, error) {
 	k, names := &keyLog{}, names{}
-	for d := gob.NewDecoder(f); ; {
+	for d := gob.NewDecoder(r); ; {
 		var e entry
 		if err := d.Decode(&e); errors.Is(err, io.EOF) {
 			return k, nil
@@ -127,26 +122,18 @@ func (n names) of(s string) string {
 	return s
 }
 
-func readFrame(path string) (*frame, error) {
-	f, err := os.Open(path)
-	if err != nil {
+func readFrame(r io.Reader) (*frame, error) {
+	var f frame
+	if err := gob.NewDecoder(r).Decode(&f); err != nil {
 		return nil, fmt.Errorf("read what the keys share: %w", err)
 	}
-	defer f.Close()
-	var r frame
-	if err := gob.NewDecoder(f).Decode(&r); err != nil {
-		return nil, fmt.Errorf("read what the keys share: %w", err)
-	}
-	return &r, nil
+	return &f, nil
 }
 
-func writeFrame(path string, r *frame) error {
-	f, err := os.Create(path)
-	if err == nil {
-		err = errors.Join(gob.NewEncoder(f).Encode(r), f.Close())
+func writeFrame(f *frame) ([]byte, error) {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(f); err != nil {
+		return nil, fmt.Errorf("write down what the keys share: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("write down what the keys share: %w", err)
-	}
-	return nil
+	return b.Bytes(), nil
 }

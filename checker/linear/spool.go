@@ -6,28 +6,31 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 )
 
-// spool holds the operations of each key in a file of its own, in a folder of its own. A key is data: files are named by
-// number. What was put last is in memory, at most spoolBuffer bytes per key, and in all no more than spoolTotal.
+// spool holds the operations of each key, one after the other in the order of the history. What was put last is in memory:
+// at most spoolBuffer bytes per key, and no more than spoolTotal in all. The rest is in a file that has no name any more,
+// so that nothing is left of it however this process ends.
 type spool struct {
-	dir   string
+	file  *os.File
+	size  int64 // of the file
 	keys  map[string]*spooled
 	order []string // the keys as they came up
 	held  int      // bytes in memory
 }
 
+// spooled is what the spool has of one key: parts of the file, and then the buffer.
 type spooled struct {
-	path    string
+	parts   []part
 	buffer  bytes.Buffer
 	encoder *gob.Encoder
-	entries int64
 }
+
+type part struct{ from, size int64 }
 
 const (
 	spoolBuffer = 256 << 10
@@ -35,18 +38,21 @@ const (
 )
 
 func newSpool() (*spool, error) {
-	dir, err := os.MkdirTemp("", "fenceproof-linear-")
+	f, err := os.CreateTemp("", "fenceproof-linear-")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make room for the operations of lock keys: %w", err)
 	}
-	return &spool{dir: dir, keys: map[string]*spooled{}}, nil
+	return &spool{file: f, keys: map[string]*spooled{}}, nil
 }
 
 // put adds e to key's entries.
 func (s *spool) put(key string, e entry) error {
 	k := s.keys[key]
 	if k == nil {
-		k = &spooled{path: s.file(strconv.Itoa(len(s.order)))}
+		k = &spooled{}
 		k.encoder = gob.NewEncoder(&k.buffer)
 		s.keys[key], s.order = k, append(s.order, key)
 	}
@@ -54,48 +60,52 @@ func (s *spool) put(key string, e entry) error {
 	if err := k.encoder.Encode(e); err != nil {
 		return fmt.Errorf("write down an operation: %w", err)
 	}
-	k.entries++
 	s.held += k.buffer.Len() - before
 	if k.buffer.Len() >= spoolBuffer {
 		return s.spill(k)
 	}
-	if s.held >= spoolTotal {
-		return s.flush()
+	if s.held < spoolTotal {
+		return nil
 	}
-	return nil
-}
-
-func (s *spool) file(name string) string { return filepath.Join(s.dir, name) }
-
-func (s *spool) spill(k *spooled) error {
-	f, err := os.OpenFile(k.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err == nil {
-		s.held -= k.buffer.Len()
-		_, err = k.buffer.WriteTo(f)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("write down the operations of a key: %w", err)
-	}
-	return nil
-}
-
-// flush puts everything into the files.
-func (s *spool) flush() error {
 	for _, key := range s.order {
-		if k := s.keys[key]; k.buffer.Len() > 0 {
-			if err := s.spill(k); err != nil {
-				return err
-			}
+		if err := s.spill(s.keys[key]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// remove deletes the folder.
-func (s *spool) remove() error {
-	if err := os.RemoveAll(s.dir); err != nil {
-		return fmt.Errorf("remove the operations of lock keys: %w", err)
+// spill puts what is in k's buffer into the file.
+func (s *spool) spill(k *spooled) error {
+	n := k.buffer.Len()
+	if n == 0 {
+		return nil
+	}
+	if _, err := s.file.WriteAt(k.buffer.Bytes(), s.size); err != nil {
+		return fmt.Errorf("write down the operations of a key: %w", err)
+	}
+	k.parts = append(k.parts, part{s.size, int64(n)})
+	s.size, s.held = s.size+int64(n), s.held-n
+	k.buffer = bytes.Buffer{} // many keys come up once
+	return nil
+}
+
+// entries are those of key, and how many bytes they have.
+func (s *spool) entries(key string) (io.Reader, int64) {
+	k := s.keys[key]
+	var readers []io.Reader
+	size := int64(k.buffer.Len())
+	for _, p := range k.parts {
+		readers = append(readers, io.NewSectionReader(s.file, p.from, p.size))
+		size += p.size
+	}
+	return io.MultiReader(append(readers, bytes.NewReader(k.buffer.Bytes()))...), size
+}
+
+// close gives the file up.
+func (s *spool) close() error {
+	if err := s.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("give up the operations of lock keys: %w", err)
 	}
 	return nil
 }

@@ -47,10 +47,6 @@ func serve(in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(text, &t); err != nil {
 		return fmt.Errorf("hear what to check: %w", err)
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, lines) // whoever asked has ended, and how does not matter
-		os.Exit(1)
-	}()
 	if err := limit(t.Budget); err != nil {
 		return err
 	}
@@ -63,14 +59,18 @@ func serve(in io.Reader, out io.Writer) error {
 		_ = say(finding{Open: outOfMemory(t.Budget)}) // the process ends here, heard or not
 		os.Exit(0)
 	})
-	k, err := readKey(t.File)
+	f, err := readFrame(io.LimitReader(lines, t.Frame))
 	if err != nil {
 		return err
 	}
-	f, err := readFrame(t.Frame)
+	k, err := readKey(io.LimitReader(lines, t.Entries))
 	if err != nil {
 		return err
 	}
+	go func() {
+		_, _ = io.Copy(io.Discard, lines) // whoever asked has ended, and how does not matter
+		os.Exit(1)
+	}()
 	return say(check(&t, k, f, began.Add(t.Budget.Time)))
 }
 

@@ -190,7 +190,7 @@ func judge(t testing.TB, events []history.Event, b Budget) map[string]finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.dir = t.TempDir()
+	defer s.file.Close()
 	x := newExtract(s)
 	for i := range events {
 		if err := x.observe(&events[i]); err != nil {
@@ -202,7 +202,8 @@ func judge(t testing.TB, events []history.Event, b Budget) map[string]finding {
 	}
 	out := map[string]finding{}
 	for _, name := range s.order {
-		k, err := readKey(s.keys[name].path)
+		entries, _ := s.entries(name)
+		k, err := readKey(entries)
 		if err != nil {
 			t.Fatal(err)
 		}
