@@ -17,7 +17,7 @@ const (
 	cutJitter = 300 * time.Millisecond  // so that they do not come in step with anything
 	cutBreak  = time.Second             // between the last one and the end of the drive
 
-	holdEvery = 700 * time.Millisecond // steps planned per time of drive; those that find no time are not taken
+	holdEvery = 800 * time.Millisecond // steps planned per time of drive and second of lease; those that find no time are not taken
 	holdSpare = 3 * time.Second        // what a held link waits for a successor beyond the lease
 )
 
@@ -115,10 +115,10 @@ func (p Plan) kindsOfCuts(rng *rand.Rand) (kinds []func() Step) {
 // their keys back. One in six is cut off from the lock server alone, which he must notice himself.
 func (p Plan) holds(rng *rand.Rand) []Step {
 	drive := time.Duration(p.Drive)
-	first := rng.IntN(6)
+	first, every := rng.IntN(6), time.Duration(p.Lease().Seconds()*float64(holdEvery))
 	var steps []Step
 	for i := 0; ; i++ {
-		at := time.Duration(i)*holdEvery + random(rng, 0, holdEvery/2)
+		at := time.Duration(i)*every + random(rng, 0, holdEvery/2)
 		if at > max(0, drive-p.Lease()-minPause) {
 			return steps
 		}

@@ -10,7 +10,7 @@ import (
 // Times of the slow links.
 const (
 	slowEvery = 1500 * time.Millisecond // from one to the next
-	lateEvery = 900 * time.Millisecond  // steps for holders planned per time of drive; those that find no time are not taken
+	lateEvery = 900 * time.Millisecond  // steps for holders planned per time of drive and second of lease; those that find no time are not taken
 )
 
 // How slow links are: hardly more than a busy machine is, longer than a client waits for an answer, and for how long they
@@ -86,10 +86,10 @@ func (p Plan) kindsOfSlowness(rng *rand.Rand) (kinds []func() Step) {
 func (p Plan) lateRequests(rng *rand.Rand) []Step {
 	drive := time.Duration(p.Drive)
 	on := []Event{SubmittedOK, OutcomeOK, SubmittedOK, ClaimOK, SubmittedOK, SubmitOK}
-	first := rng.IntN(len(on))
+	first, every := rng.IntN(len(on)), time.Duration(p.Lease().Seconds()*float64(lateEvery))
 	var steps []Step
 	for i := 0; ; i++ {
-		at := time.Duration(i)*lateEvery + random(rng, 0, lateEvery/2)
+		at := time.Duration(i)*every + random(rng, 0, lateEvery/2)
 		latency := p.past(rng)
 		long := latency + atLeastLate
 		if at > max(0, drive-p.Lease()-minPause) {
