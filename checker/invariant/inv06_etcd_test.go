@@ -124,6 +124,16 @@ func TestLeasesOnEtcd(t *testing.T) {
 			w.free("alice")
 			w.answered(history.Event{Op: contract.OpRevoke, Proc: "operator", Key: "payout:alice"}, answer{status: 409, code: contract.FencedOut})
 		}, "INV-06", nil},
+		{"a renewal puts the key anew", func(w *world) {
+			w.take("executor-1", "alice") // and is answered, and over
+			w.release("alice")
+			w.take("executor-1", "alice")
+			g := *w.grants["alice"]
+			r := w.askRenewal("alice", &g)
+			w.grant(0, "executor-1", "alice", 60)
+			r.answer = answer{status: 409, code: contract.LockLost}
+			w.reply(r)
+		}, "INV-06", map[string]string{"INV-06": "executor-1's grant of key payout:alice with token 46 ended in a new grant to its own session, which nobody had asked for"}},
 		{"a grant outlives its session", func(w *world) {
 			w.acquire("executor-1", "alice")
 			w.acquire("executor-1", "bob")
@@ -216,6 +226,27 @@ func TestAGrantOnEtcdEndsForMoreThanOneGoodReason(t *testing.T) {
 		"its own session enters again": func(w *world) {
 			w.take("executor-1", "alice")
 			w.take("executor-1", "alice")
+		},
+		"an earlier acquire of its session, whose client had given up, is carried out late": func(w *world) {
+			late := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice", Session: "session-executor-1"})
+			w.loseAnswer(late)
+			w.take("executor-1", "alice")
+			w.grant(0, "executor-1", "alice", 60)
+		},
+		"another acquire of its session is under way": func(w *world) {
+			first := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice", Session: "session-executor-1"})
+			second := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice", Session: "session-executor-1"})
+			w.grant(0, "executor-1", "alice", 60)
+			w.answerAcquire(first, 60)
+			w.grant(0, "executor-1", "alice", 62)
+			w.answerAcquire(second, 62)
+		},
+		"more acquires of the key were sent than are remembered": func(w *world) {
+			w.take("executor-1", "alice")
+			for range maxAsks {
+				w.answered(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice", Session: "session-executor-2"}, answer{status: 409, code: contract.LockContended})
+			}
+			w.grant(0, "executor-1", "alice", 60)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

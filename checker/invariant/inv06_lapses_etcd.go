@@ -16,6 +16,8 @@ func (f *etcdLeases) hear(e *history.Event) {
 		if l := f.key(e.Key).lifeOf(e.Token); l.released == 0 {
 			l.released = e.T
 		}
+	case e.Op == contract.OpAcquire && e.Stage == history.Forwarded:
+		f.key(e.Key).ask(e)
 	case e.Op == contract.OpHeartbeat && e.Stage == history.Forwarded:
 		f.beats[e.Call] = sending{e.I, e.T}
 	case e.Op == contract.OpHeartbeat && e.Stage == history.Answered:
@@ -25,8 +27,11 @@ func (f *etcdLeases) hear(e *history.Event) {
 			f.beat(e, sent)
 		}
 	case f.book.call == nil || f.book.call.sent == nil:
-	case isAnswer(e, contract.OpAcquire) && e.Granted > 0:
-		f.lived(e, e.Granted, f.book.call.sent)
+	case e.Op == contract.OpAcquire && e.Stage == history.Answered:
+		f.key(e.Key).answer(e)
+		if isAnswer(e, contract.OpAcquire) && e.Granted > 0 {
+			f.lived(e, e.Granted, f.book.call.sent)
+		}
 	case isAnswer(e, contract.OpRenew):
 		f.renewed++
 		f.lived(e, e.Token, f.book.call.sent)
@@ -44,7 +49,9 @@ func (f *etcdLeases) lived(e *history.Event, token int64, sent *history.Event) {
 		l.sign = sent
 	}
 	x := k.ended(token)
-	if e.Op == contract.OpRenew {
+	if e.Op == contract.OpAcquire {
+		l.granted = sent
+	} else {
 		if l.renewal == nil || sent.T > l.renewal.sent.T {
 			l.renewal = &exchange{sent, f.book.keep(e)}
 		}
@@ -109,6 +116,8 @@ func (f *etcdLeases) conclude(x *etcdEnd) {
 	k := f.keys[x.key]
 	l := k.life(x.token)
 	switch {
+	case x.reentry:
+		f.reentered(k, l, x)
 	case l != nil && l.released != 0 && l.released <= x.event.T:
 		x.cause = causeRelease
 		f.checked++
@@ -124,6 +133,53 @@ func (f *etcdLeases) conclude(x *etcdEnd) {
 		f.checked++
 		f.tooEarly(x, l, nil)
 	}
+}
+
+// reentered judges a grant that ended because its session was granted the key again: that takes another acquire.
+func (f *etcdLeases) reentered(k *etcdKey, l *life, x *etcdEnd) {
+	x.cause = causeReentry
+	f.checked++
+	if f.open || f.book.lost[history.Wiretap] || l == nil || l.granted == nil || k.mayHaveAsked(l.granted, x) {
+		return
+	}
+	x.cause, x.told = causeReported, true
+	f.report(fmt.Sprintf("%s's grant of key %s with token %d ended in a new grant to its own session, which nobody had asked for", x.owner, x.key, x.token),
+		want{key: x.key, tokens: [2]int64{x.token}}, l.granted, x.etcdGrant.event, x.event)
+}
+
+// ask is an acquire of a key, from its forwarding on.
+type ask struct {
+	call    int64
+	session string
+	sent    int64
+	over    int64 // T of its definite answer; 0: it may still be carried out
+}
+
+// maxAsks bounds the acquires of a key that are remembered.
+const maxAsks = 64
+
+func (k *etcdKey) ask(e *history.Event) {
+	if len(k.asks) == maxAsks {
+		k.unasked = k.asks[0].sent
+		k.asks = slices.Delete(k.asks, 0, 1)
+	}
+	k.asks = append(k.asks, ask{call: e.Call, session: e.Session, sent: e.T})
+}
+
+func (k *etcdKey) answer(e *history.Event) {
+	for i := range k.asks {
+		if k.asks[i].call == e.Call && e.Type != contract.Info {
+			k.asks[i].over = e.T
+		}
+	}
+}
+
+// mayHaveAsked tells whether another acquire than the one that was granted x can have ended it: it had been forwarded by
+// then, and had not been answered for good before x was asked for.
+func (k *etcdKey) mayHaveAsked(granted *history.Event, x *etcdEnd) bool {
+	return k.unasked >= granted.T || slices.ContainsFunc(k.asks, func(a ask) bool {
+		return a.call != granted.Call && (a.session == x.session || a.session == "") && a.sent <= x.event.T && (a.over == 0 || a.over > granted.T)
+	})
 }
 
 // tooEarly reports an end that no lease running out can explain.

@@ -43,6 +43,8 @@ type etcdKey struct {
 	ends      []*etcdEnd
 	lives     []life
 	forgotten int64 // the highest token dropped from lives
+	asks      []ask // the latest acquires, in order of their forwardings
+	unasked   int64 // T of the latest forwarding that was dropped from asks
 }
 
 // etcdGrant is a grant in the log.
@@ -59,6 +61,7 @@ type etcdEnd struct {
 	key      string
 	event    *history.Event
 	cause    endCause
+	reentry  bool // its session was granted the key again
 	followed bool // the next grant of the key was another session's
 	counted  bool // as a take-over
 	told     bool // a violation has been reported of it; one is enough
@@ -80,6 +83,7 @@ type life struct {
 	token    int64
 	sign     *history.Event // the last forwarding of an acquire or renewal that was answered as a success
 	renewal  *exchange      // the last renewal that was
+	granted  *history.Event // the forwarding of the acquire that was answered the token
 	released int64          // T of the first release's forwarding, 0 without one
 }
 
@@ -181,9 +185,11 @@ func (f *etcdLeases) entry(c *leaseCommit, ch *history.Change) {
 		f.began(k, name, g)
 	}
 	if k.grant != nil {
-		if x := f.end(k, name, kept); x.cause == causeNone {
-			x.cause = causeReentry
+		x := f.end(k, name, kept)
+		if x.reentry = x.session == g.session; !x.reentry || !c.judged {
+			x.cause = causeReported
 		}
+		f.await(x)
 	}
 	k.ends = slices.DeleteFunc(k.ends, func(x *etcdEnd) bool { return x.token == g.token })
 	k.grant = g
@@ -261,6 +267,13 @@ func (f *etcdLeases) ended(c *leaseCommit, x *etcdEnd) {
 		x.cause = causeRelease
 		f.checked++
 	default:
+		f.await(x)
+	}
+}
+
+// await leaves it to the wiretap to explain x.
+func (f *etcdLeases) await(x *etcdEnd) {
+	if x.cause == causeNone {
 		f.early = append(f.early, x)
 		f.settle()
 	}

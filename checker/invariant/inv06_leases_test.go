@@ -9,7 +9,7 @@ import (
 
 // take writes a grant of the account over whatever stands there, at once, and answers it.
 func (w *world) take(proc, account string) int64 {
-	r := w.send(history.Event{Op: contract.OpAcquire, Proc: contract.Process(proc), Key: keyPrefix + account})
+	r := w.send(history.Event{Op: contract.OpAcquire, Proc: contract.Process(proc), Key: keyPrefix + account, Session: "session-" + proc})
 	token := w.nextToken
 	w.nextToken += 2
 	g := &worldGrant{owner: proc, session: "session-" + proc, token: token, acquired: w.clock, expires: w.clock + worldLease}
