@@ -124,8 +124,12 @@ func (c *command) underGrant(ctx context.Context, p payout, wait time.Duration, 
 	return c.resolve(ctx, lease, p, d, a)
 }
 
-// tries bounds how often P8 is sent. The same request under the same token has one effect and one answer (replay).
-const tries = 3
+// tries bounds how often P8 is sent, and pause is between two. The same request under the same token has one effect and one
+// answer (replay).
+const (
+	tries = 3
+	pause = 250 * time.Millisecond
+)
 
 // resolve is P8, sent again while its answer does not come and the lease covers it.
 func (c *command) resolve(ctx context.Context, lease *lockclient.Lease, p payout, d *deed, a *abandoned) (err error) {
@@ -149,6 +153,10 @@ func (c *command) resolve(ctx context.Context, lease *lockclient.Lease, p payout
 			return refuse("payout %s was not abandoned: %w", p.PayoutID, err)
 		}
 		sent = sent || !neverSent(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
 	if !sent {
 		return refuse("payment-resource was not asked, and the payout was not touched: %w", errors.Join(err, ctx.Err()))

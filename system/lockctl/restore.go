@@ -115,8 +115,8 @@ type guarded struct {
 	Backend       string `json:"backend"`
 	HighestSeen   int64  `json:"highestSeen"`
 	SeenIn        string `json:"seenIn,omitempty"`
-	MovedFrom     int64  `json:"movedFrom,omitempty"`
-	NextToken     int64  `json:"nextToken,omitempty"`
+	StoodAt       *int64 `json:"stoodAt,omitempty"`
+	NextToken     *int64 `json:"nextToken,omitempty"`
 	DataDir       string `json:"dataDir,omitempty"`
 	EndedSessions *int64 `json:"endedSessions,omitempty"`
 }
@@ -138,7 +138,7 @@ func (c *command) guardLockDB(ctx context.Context, o guard.Order) error {
 	if err != nil {
 		return c.lostAnswer(err, "lockdb was moved and its sessions were ended")
 	}
-	return c.shown(guarded{Backend: "pg", HighestSeen: o.Seen.Token, SeenIn: o.Seen.Place, MovedFrom: m.From, NextToken: m.To + 1, EndedSessions: &m.EndedSessions})
+	return c.shown(guarded{Backend: "pg", HighestSeen: o.Seen.Token, SeenIn: o.Seen.Place, StoodAt: &m.From, NextToken: new(m.To + 1), EndedSessions: &m.EndedSessions})
 }
 
 func (c *command) restoreSnapshot(ctx context.Context, s guard.Snapshot, o guard.Order) error {
@@ -157,7 +157,7 @@ func (c *command) restoreSnapshot(ctx context.Context, s guard.Snapshot, o guard
 	if err != nil {
 		return err
 	}
-	return c.shown(guarded{Backend: "etcd", HighestSeen: o.Seen.Token, SeenIn: o.Seen.Place, MovedFrom: from, NextToken: revision + 1, DataDir: s.DataDir})
+	return c.shown(guarded{Backend: "etcd", HighestSeen: o.Seen.Token, SeenIn: o.Seen.Place, StoodAt: &from, NextToken: new(revision + 1), DataDir: s.DataDir})
 }
 
 func (c *command) endEtcdSessions(ctx context.Context, o guard.Order) error {
@@ -191,9 +191,9 @@ func (c *command) shown(g guarded) error {
 	return c.show(g, func(t *table) {
 		seen := guard.Seen{Token: g.HighestSeen, Place: g.SeenIn}
 		t.row("PAYDB HAS SEEN", seen)
-		if g.NextToken != 0 {
-			t.row("STOOD AT", g.MovedFrom)
-			t.row("NEXT TOKEN", fmt.Sprintf("%d or above", g.NextToken))
+		if g.NextToken != nil {
+			t.row("STOOD AT", *g.StoodAt)
+			t.row("NEXT TOKEN", fmt.Sprintf("%d or above", *g.NextToken))
 		}
 		if g.DataDir != "" {
 			t.row("DATA", g.DataDir)

@@ -1,15 +1,19 @@
 package lockctl_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"fenceproof/deploy/postgres"
 	"fenceproof/system/lock"
 
 	"github.com/jackc/pgx/v5"
@@ -163,6 +167,63 @@ func TestAGuardWithoutItsDatabasesOrTheirSchemaChangesNothing(t *testing.T) {
 	s.want(s.ctl(deed("restore-guard")...), 1, "run lock-server migrate")
 	if got := s.sequence(); got != 1 {
 		t.Errorf("the sequence stands at %d", got)
+	}
+}
+
+// The commit is carried out and its answer gets lost on the way. The word is the whole message: settings are named so too.
+func TestAGuardWhoseCommitGotNoAnswerIsUnknownAndMayBeRepeated(t *testing.T) {
+	s := newSystem(t)
+	s.hold("k", "executor-1")
+	relay := cutOffAt(t, server.Address(), "Q\x00\x00\x00\x0bcommit")
+	s.want(s.ctl(deed("restore-guard", "--lockdb", postgres.URL(relay, "lockapp", s.lockdb))...), 3,
+		"it is not known whether lockdb was moved and its sessions were ended. The same command again shows where it stands")
+	s.eventually("the commit is carried out", func() bool { return s.sequence() > 1<<32 })
+	at := s.sequence()
+	if s.want(s.ctl(deed("restore-guard")...), 0, "ENDED SESSIONS  0"); s.sequence() != at {
+		t.Errorf("the sequence went from %d to %d", at, s.sequence())
+	}
+}
+
+// cutOffAt relays to upstream until a message with word was passed on: then whoever sent it hears nothing any more.
+func cutOffAt(t *testing.T, upstream, word string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); work.Wait() })
+	work.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", upstream)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			work.Go(func() { _, _ = io.Copy(from, to); _ = from.Close() })
+			work.Go(func() { passOn(to, from, word) })
+		}
+	})
+	return l.Addr().String()
+}
+
+// passOn passes messages on up to the one with word, of which it lets nobody hear the answer.
+func passOn(to, from net.Conn, word string) {
+	defer to.Close()
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		last := bytes.Contains(b[:n], []byte(word))
+		if last {
+			_ = from.Close()
+		}
+		if _, failed := to.Write(b[:n]); err != nil || failed != nil || last {
+			return
+		}
 	}
 }
 

@@ -146,6 +146,9 @@ func TestItServesEtcdAsItServesPostgreSQL(t *testing.T) {
 	if held := p.get("/v1/locks/k"); !strings.Contains(held, fmt.Sprintf(`"fencingToken":%d,`, lease.Token())) {
 		t.Errorf("the key is %s", held)
 	}
+	if _, list := p.ask(p.admin, "/locks"); !strings.Contains(list, fmt.Sprintf(`"fencingToken":%d,`, lease.Token())) {
+		t.Errorf("an operator sees %s", list)
+	}
 	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

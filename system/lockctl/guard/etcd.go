@@ -41,9 +41,9 @@ func (o Order) Plan(revision int64) (bump int64, err error) {
 	bump = max(Bump, o.Floor-revision)
 	switch {
 	case revision > math.MaxInt64-Margin-bump:
-		return 0, refuse("revision %d of the snapshot, moved by %d, leaves fewer than %d revisions up to 2^63-1, the last there is", revision, bump, int64(Margin))
+		return 0, fmt.Errorf("revision %d of the snapshot, moved by %d, leaves fewer than %d revisions up to 2^63-1, the last there is", revision, bump, int64(Margin))
 	case o.Seen.Token >= revision+bump:
-		return 0, refuse("paydb has seen %s, and the snapshot of revision %d, moved by %d, would not be past it; give a --floor that is", o.Seen, revision, bump)
+		return 0, fmt.Errorf("paydb has seen %s, and the snapshot of revision %d, moved by %d, would not be past it; give a --floor that is", o.Seen, revision, bump)
 	}
 	return bump, nil
 }
@@ -52,7 +52,7 @@ func (o Order) Plan(revision int64) (bump int64, err error) {
 // nothing behind.
 func (s Snapshot) Restore(ctx context.Context, o Order) (revision int64, err error) {
 	if _, err := os.Lstat(s.DataDir); !errors.Is(err, os.ErrNotExist) {
-		return 0, refuse("%s exists already: an etcd is restored into a directory that does not", s.DataDir)
+		return 0, fmt.Errorf("%s exists already: an etcd is restored into a directory that does not", s.DataDir)
 	}
 	from, err := s.Revision(ctx)
 	if err != nil {

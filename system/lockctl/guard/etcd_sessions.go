@@ -37,9 +37,9 @@ type Standing struct {
 func (x Standing) Check(s Seen) error {
 	switch {
 	case x.Revision < s.Token:
-		return refuse("etcd stands at revision %d and paydb has seen %s: this cluster would hand out tokens again. Stop it, and restore it by restore-guard --snapshot", x.Revision, s)
+		return fmt.Errorf("etcd stands at revision %d and paydb has seen %s: this cluster would hand out tokens again. Stop it, and restore it by restore-guard --snapshot", x.Revision, s)
 	case x.Compacted <= s.Token:
-		return refuse("etcd has compacted revisions up to %d and paydb has seen %s: either this cluster was not restored by restore-guard --snapshot, or it is in use again since", x.Compacted, s)
+		return fmt.Errorf("etcd has compacted revisions up to %d and paydb has seen %s: either this cluster was not restored by restore-guard --snapshot, or it is in use again since", x.Compacted, s)
 	}
 	return nil
 }

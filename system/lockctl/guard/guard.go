@@ -12,14 +12,8 @@ import (
 // used are in no other store.
 const Margin = 1 << 32
 
-// Refusal is an answer of a system that was reached: the guard was not carried out, and nothing was changed.
-type Refusal struct{ text string }
-
-func (r *Refusal) Error() string { return r.text }
-
-func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
-
-// UnknownError says that it is not known whether the guard was carried out: what makes it so was sent and got no answer.
+// UnknownError says that it is not known whether the guard was carried out: what makes it so was sent and got no answer. With
+// any other error it was not.
 type UnknownError struct{ err error }
 
 func (u *UnknownError) Error() string { return u.err.Error() }
@@ -52,15 +46,15 @@ func (o Order) target(margin int64) (int64, error) {
 	to := o.Floor
 	if to == 0 {
 		if o.Seen.Token > math.MaxInt64-margin {
-			return 0, refuse("%s plus the margin of %d is beyond 2^63-1, the last token there is: choose a floor nearer to it by hand (--floor)", o.Seen, margin)
+			return 0, fmt.Errorf("%s plus the margin of %d is beyond 2^63-1, the last token there is: choose a floor nearer to it by hand (--floor)", o.Seen, margin)
 		}
 		to = o.Seen.Token + margin
 	}
 	switch {
 	case to < o.Seen.Token:
-		return 0, refuse("a floor of %d is below %s, which has been used: nothing is moved there", to, o.Seen)
+		return 0, fmt.Errorf("a floor of %d is below %s, which has been used: nothing is moved there", to, o.Seen)
 	case to > math.MaxInt64-Margin:
-		return 0, refuse("%d leaves fewer than %d tokens up to 2^63-1, the last there is: nothing is moved there", to, int64(Margin))
+		return 0, fmt.Errorf("%d leaves fewer than %d tokens up to 2^63-1, the last there is: nothing is moved there", to, int64(Margin))
 	}
 	return to, nil
 }

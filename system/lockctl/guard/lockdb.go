@@ -41,6 +41,8 @@ type LockDB struct{ URL string }
 
 // Read tells what the database has handed out.
 func (l LockDB) Read(ctx context.Context) (Issued, error) {
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	defer cancel()
 	c, err := connect(ctx, l.URL, "on")
 	if err != nil {
 		return Issued{}, fmt.Errorf("read the tokens of lockdb: %w", err)
@@ -60,7 +62,7 @@ func (i Issued) Plan(o Order) (to int64, err error) {
 		return 0, err
 	}
 	if o.Floor != 0 && o.Floor < i.Sequence {
-		return 0, refuse("a floor of %d is below token %d, which lockdb has handed out already: nothing is moved down", o.Floor, i.Sequence)
+		return 0, fmt.Errorf("a floor of %d is below token %d, which lockdb has handed out already: nothing is moved down", o.Floor, i.Sequence)
 	}
 	return max(to, i.Sequence), nil
 }
@@ -69,6 +71,8 @@ func (i Issued) Plan(o Order) (to int64, err error) {
 // until it is over. The sequence itself knows no transactions: should the commit fail, it stands higher than before, which
 // harms nobody.
 func (l LockDB) Apply(ctx context.Context, o Order) (m Move, err error) {
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	defer cancel()
 	c, err := connect(ctx, l.URL, "off")
 	if err != nil {
 		return m, fmt.Errorf("guard lockdb: %w", err)

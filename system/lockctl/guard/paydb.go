@@ -17,10 +17,13 @@ var highestTokensSQL string
 const (
 	connectTimeout   = 5 * time.Second
 	statementTimeout = time.Minute
+	totalTimeout     = 2 * time.Minute // of a database that does not even say that a statement took too long
 )
 
 // ReadPayDB tells the highest token of any kind in the paydb at url. It cannot write there.
 func ReadPayDB(ctx context.Context, url string) (s Seen, err error) {
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	defer cancel()
 	c, err := connect(ctx, url, "on")
 	if err != nil {
 		return s, fmt.Errorf("read the tokens of paydb: %w", err)
