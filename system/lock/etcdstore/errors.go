@@ -14,6 +14,10 @@ import (
 // errNoLease is a fact: the lease has ended, and the keys that it held with it.
 var errNoLease = errors.New("the lease has ended")
 
+// errStillThere says that the leader knows of no such lease while the key that it holds is there. A leader that was elected
+// just now may not have heard yet of what the one before it had granted: whether anything has ended is not known.
+var errStillThere = fmt.Errorf("%w: etcd knows of no lease and still has its key", lock.ErrUnavailable)
+
 // outcome says in terms of the contract what became of a call. What etcd did not answer, or answered with "not now", is
 // ErrUnavailable: nothing happened, or nobody knows (rule 7). What is left is a mistake in this package.
 func outcome(err error) error {

@@ -118,7 +118,7 @@ func (s *Store) renew(ctx context.Context, key string, token int64, ttl time.Dur
 	case k.token != token || !k.live:
 		return lock.Grant{}, k.lost(token)
 	case kept != nil:
-		return lock.Grant{}, fmt.Errorf("%w: the lease of the grant has ended and the key is still there", lock.ErrUnavailable)
+		return lock.Grant{}, errStillThere
 	}
 	s.view.put(key, entry{held: h, deadline: sent.Add(h.ttl)})
 	return h.grant(key, wall(sent.Add(h.ttl))), nil

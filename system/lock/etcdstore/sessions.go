@@ -68,19 +68,20 @@ func (s *Store) heartbeat(ctx context.Context, id string) (lock.Beat, error) {
 		return lock.Beat{}, err
 	}
 	sent := time.Now()
-	err = s.leases.keep(ctx, x.lease)
-	if errors.Is(err, errNoLease) {
-		return lock.Beat{}, lock.ErrSessionExpired
-	}
-	if err != nil {
-		return lock.Beat{}, err
+	kept := s.leases.keep(ctx, x.lease)
+	if kept != nil && !errors.Is(kept, errNoLease) {
+		return lock.Beat{}, kept
 	}
 	live, revision, err := s.sessionLive(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return lock.Beat{}, err
-	}
-	if !live {
+	case !live && kept != nil:
+		return lock.Beat{}, lock.ErrSessionExpired
+	case !live:
 		return lock.Beat{}, lock.ErrSessionUnknown
+	case kept != nil:
+		return lock.Beat{}, errStillThere
 	}
 	s.view.beaten(id, sent.Add(x.ttl))
 	// The count is told, never relied on: a watch that is behind does not fail the heartbeat.
