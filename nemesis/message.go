@@ -2,6 +2,7 @@ package nemesis
 
 // Delay and drop: one message of one call comes late, or never. Whoever sent it cannot call it back: a write that is
 // delayed past its lease arrives as the write of somebody who does not hold the lock any more.
+// Every fault of single messages meets its message here; duplicate.go and reorder.go say what becomes of it there.
 
 import (
 	"context"
@@ -35,8 +36,18 @@ type Message struct {
 	Op     contract.Op
 	Payout string // "" for any
 	Nth    int    // the n-th such message, from 1
-	Lose   bool   // it never arrives; otherwise it is kept until the meeting is released
+	Fate   Fate
 }
+
+// Fate is what becomes of a message that is met.
+type Fate int
+
+// The fates.
+const (
+	Kept     Fate = iota // until the meeting is released
+	Lost                 // it never arrives
+	Repeated             // it passes, and once it was answered and the meeting is released it is sent once more
+)
 
 // Meeting is a message that is waited for.
 type Meeting interface {
@@ -44,7 +55,7 @@ type Meeting interface {
 	Met() <-chan struct{}
 	// Event says what is known of the call, once Met is closed.
 	Event() history.Event
-	// Release lets a kept message go. One that has not come yet is waited for no more.
+	// Release lets a kept message go, or one that is repeated be sent again. One that has not come yet is waited for no more.
 	Release()
 }
 
@@ -55,6 +66,7 @@ type messageFault struct {
 	window int
 	target contract.Link
 	trig   trigger // of the step, and then the message itself
+	call   int64   // the call that was met, 0 before
 }
 
 // single carries out a step on a single message.
@@ -83,7 +95,7 @@ func (e *Engine) single(ctx context.Context, s plan.Step) error {
 }
 
 func (f *messageFault) log(phase, format string, args ...any) {
-	f.e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(f.step.Fault), Window: f.window, Phase: phase,
+	f.e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(f.step.Fault), Window: f.window, Phase: phase, Call: f.call,
 		Target: f.target.String(), Payout: f.trig.payout, Key: f.trig.key, Token: f.trig.token, Msg: fmt.Sprintf(format, args...)})
 }
 
@@ -107,21 +119,29 @@ func (f *messageFault) run(ctx context.Context) error {
 		f.log(PhaseFailed, "the drive has ended, and no %s of %s has come", f.step.Message.Side, f.step.Message.Op)
 		return nil
 	}
-	seen = true
 	call := met.meeting.Event()
-	f.target, f.trig = met.link.Name(), triggerOf(&call)
+	f.target, f.trig, f.call = met.link.Name(), triggerOf(&call), call.Call
+	switch f.step.Fault {
+	case plan.Duplicate:
+		seen, err = f.repeat(ctx, met.meeting, why)
+		return err
+	case plan.Reorder:
+		seen, err = f.overtake(ctx, met.meeting, why)
+		return err
+	}
+	seen = true
 	f.log(PhaseInject, "the %s of %s, %s", f.step.Message.Side, f.step.Message.Op, why)
 	if f.step.Fault == plan.Drop {
 		f.log(PhaseSeen, "call %d has lost it", call.Call)
 		f.log(PhaseHealed, "the next message passes")
 		return nil
 	}
-	return f.keep(ctx, met.meeting, call.Call)
+	return f.keep(ctx, met.meeting)
 }
 
 // keep keeps a message that has come until its time is over, and waits until it was seen to go on.
-func (f *messageFault) keep(ctx context.Context, m Meeting, call int64) error {
-	gone := f.e.heard.listen(func(ev *history.Event) bool { return ev.Call == call && leaves(f.step.Message.Side, ev.Stage) })
+func (f *messageFault) keep(ctx context.Context, m Meeting) error {
+	gone := f.e.heard.listen(f.left())
 	defer gone.close()
 	var end <-chan struct{}
 	if f.step.Until != "" {
@@ -129,17 +149,27 @@ func (f *messageFault) keep(ctx context.Context, m Meeting, call int64) error {
 		defer l.close()
 		end = l.heard
 	}
-	f.log(PhaseSeen, "call %d keeps back its %s", call, f.step.Message.Side)
+	f.log(PhaseSeen, "call %d keeps back its %s", f.call, f.step.Message.Side)
 	f.log(PhaseHeal, "%s", outlast(ctx, f.step, end, time.After(time.Duration(f.step.For))))
 	m.Release()
+	return f.awaitEnd(gone, "it was not seen to go on")
+}
+
+// awaitEnd waits for the last sign of a fault.
+func (f *messageFault) awaitEnd(l *listener, otherwise string) error {
 	select {
-	case <-gone.heard:
+	case <-l.heard:
 		f.log(PhaseHealed, "")
 		return nil
 	case <-time.After(healTimeout):
-		f.log(PhaseFailed, "it was not seen to go on")
-		return errors.New("the message was released and not seen to go on")
+		f.log(PhaseFailed, "%s", otherwise)
+		return fmt.Errorf("the message of call %d was released, and %s", f.call, otherwise)
 	}
+}
+
+// left hears of the message's leaving the hop.
+func (f *messageFault) left() func(*history.Event) bool {
+	return func(ev *history.Event) bool { return ev.Call == f.call && leaves(f.step.Message.Side, ev.Stage) }
 }
 
 // leaves tells whether stage says that a message has left the hop, or that there is nobody left to take it.
@@ -148,6 +178,17 @@ func leaves(side plan.Side, stage history.Stage) bool {
 		return stage == history.Forwarded || stage == history.Answered
 	}
 	return stage == history.Delivered || stage == history.Lost
+}
+
+func fate(f plan.Fault) Fate {
+	switch f {
+	case plan.Drop:
+		return Lost
+	case plan.Duplicate:
+		return Repeated
+	default:
+		return Kept
+	}
 }
 
 // waiting is one message waited for on several links: the first to come is the one.
@@ -176,7 +217,7 @@ func (f *messageFault) await() (*waiting, error) {
 	w := &waiting{first: make(chan arrival, 1), over: make(chan struct{})}
 	m := f.step.Message
 	for _, l := range links {
-		meeting, err := l.Meet(Message{Side: m.Side, Op: m.Op, Payout: f.trig.payout, Nth: max(1, m.Nth), Lose: f.step.Fault == plan.Drop})
+		meeting, err := l.Meet(Message{Side: m.Side, Op: m.Op, Payout: f.trig.payout, Nth: max(1, m.Nth), Fate: fate(f.step.Fault)})
 		if err != nil {
 			w.end()
 			return nil, err

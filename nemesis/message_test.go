@@ -199,7 +199,7 @@ func TestADroppedMessageIsSeenAndTheNextStepBegins(t *testing.T) {
 	e, done, _ := tell(t, l, time.Hour, []*hop{rail}, drop, drop)
 	for range 2 {
 		awaitAsked(t, rail)
-		if m := rail.send(plan.Answer, history.Event{Op: contract.OpTransfer, Payout: "p"}); m == nil || !m.wants.Lose {
+		if m := rail.send(plan.Answer, history.Event{Op: contract.OpTransfer, Payout: "p"}); m == nil || m.wants.Fate != Lost {
 			t.Fatalf("it was met as %+v", m)
 		}
 	}

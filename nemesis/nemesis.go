@@ -111,8 +111,8 @@ func (e *Engine) Status() Status {
 	return s
 }
 
-// Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, the others in
-// their order and at most plan.Together at once. When it returns everything is healed; the error says what could not be
+// Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, and those that wait
+// for a message from a time on from then on; the others in their order and at most plan.Together at once. When it returns everything is healed; the error says what could not be
 // healed, or not be tried. An injection whose effect was not seen is no error: the log and Status say so.
 func (e *Engine) Run(ctx context.Context) error {
 	if len(e.plan.Steps) == 0 {
@@ -133,7 +133,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	var rest []plan.Step
 	for _, s := range e.plan.Steps {
-		if s.Timed() {
+		if s.Timed() || s.WaitsFrom() {
 			work.Go(func() { do(s) })
 		} else {
 			rest = append(rest, s)

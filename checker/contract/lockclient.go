@@ -12,6 +12,9 @@ const (
 	LockSweeper  Process = "lock-sweeper"
 )
 
+// Auditor reads payouts and accounts while others write, and changes nothing.
+const Auditor Process = "auditor"
+
 const lockClientPrefix = "lock-client-"
 
 // LockClient is the name of the n-th client of the lock workload; n counts from 1.

@@ -32,8 +32,11 @@ func (t tapped) Name() contract.Link { return t.relay.Link() }
 
 func (t tapped) Meet(m nemesis.Message) (nemesis.Meeting, error) {
 	rule := wiretap.Rule{Side: wiretap.Side(m.Side), Op: m.Op, Payout: m.Payout, Nth: m.Nth, Action: wiretap.Hold}
-	if m.Lose {
+	switch m.Fate {
+	case nemesis.Lost:
 		rule.Action = wiretap.Drop
+	case nemesis.Repeated:
+		rule.Action, rule.Delay = wiretap.Duplicate, plan.MaxDrive // until it is released
 	}
 	a, err := t.relay.Apply(rule)
 	if err != nil {

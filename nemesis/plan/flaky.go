@@ -22,7 +22,7 @@ var resetLong = span{100 * time.Millisecond, 400 * time.Millisecond}
 // flakiness are the steps of nemesis flaky, of all its parts. Each draws from a stream of its own.
 func flakiness(p Plan) ([]Step, error) {
 	var steps []Step
-	for _, part := range []func(Plan) []Step{resets} {
+	for _, part := range []func(Plan) []Step{resets, messages} {
 		steps = append(steps, part(p)...)
 	}
 	return steps, nil

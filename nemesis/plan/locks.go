@@ -78,7 +78,7 @@ func (p Plan) validateLocks() (errs []error) {
 	}
 	for name, given := range map[string]bool{
 		"executors": p.Executors != 0, "accounts": p.Accounts != 0, "rate": p.Rate != 0, "payouts": p.Payouts != 0, "prepare": p.Prepare != 0,
-		"declines": p.Declines != 0, "lostReplies": p.LostReplies != 0, "lookupLag": p.LookupLag != 0,
+		"declines": p.Declines != 0, "lostReplies": p.LostReplies != 0, "lookupLag": p.LookupLag != 0, "audits": p.Audits != 0,
 	} {
 		if given {
 			errs = append(errs, fmt.Errorf("workload %s has no payouts: leave %q out", LockWorkload, name))

@@ -38,6 +38,8 @@ type Plan struct {
 	Declines    float64  `json:"declines,omitempty"`
 	LostReplies float64  `json:"lostReplies,omitempty"`
 	LookupLag   Duration `json:"lookupLag,omitempty"`
+	// Audits is how many payouts per second an auditor looks up, with their accounts, 0 for none.
+	Audits float64 `json:"audits,omitempty"`
 	// Together is how many faults that wait for an event may be active at once. Steps that begin at a time begin then.
 	Together int    `json:"together"`
 	Steps    []Step `json:"steps"`
@@ -68,7 +70,9 @@ type Fault string
 const Pause Fault = "pause"
 
 // Faults lists all faults.
-func Faults() []Fault { return []Fault{Pause, Kill, Cut, Hold, Slow, Reset, Delay, Drop} }
+func Faults() []Fault {
+	return []Fault{Pause, Kill, Cut, Hold, Slow, Reset, Delay, Drop, Duplicate, Reorder}
+}
 
 // Target says whom a step hits: a process by name, or Holder.
 type Target string
@@ -206,6 +210,9 @@ func (p Plan) validatePayouts() (errs []error) {
 	if p.Payouts < 0 {
 		bad("payouts is %d; 0 for no limit, or more", p.Payouts)
 	}
+	if !(p.Audits >= 0 && p.Audits <= MaxAudits) {
+		bad("audits is %v payouts per second; 0 for none, at most %d", p.Audits, MaxAudits)
+	}
 	if p.Prepare < 0 || time.Duration(p.Prepare) > MaxPrepare {
 		bad("prepare is %s; 0 to %s, or no lease of the run would cover a step", p.Prepare, MaxPrepare)
 	}
@@ -231,6 +238,7 @@ const (
 	// MaxTogether bounds the faults that may be active at once.
 	MaxTogether = 64
 	MaxRate     = 10_000
+	MaxAudits   = 100
 	MaxDrive    = time.Hour
 	MaxPrepare  = 200 * time.Millisecond // with a step timeout of 250 ms, what a lease of 1 s less its margin covers
 )
@@ -277,11 +285,15 @@ func (s Step) validate(p Plan) error {
 }
 
 func (s Step) validateTime(p Plan) error {
-	if s.For < 0 || s.For == 0 && s.Fault != Drop || s.At < 0 || s.Delay < 0 {
+	if s.For < 0 || s.For == 0 && s.Fault != Drop && s.Fault != Duplicate || s.At < 0 || s.Delay < 0 {
 		return errors.New("\"for\" must be positive, \"at\" and \"delay\" not negative")
 	}
-	if s.At+s.For > p.Drive {
-		return fmt.Errorf("it may last until %s, after the drive has ended (%s)", s.At+s.For, p.Drive)
+	end := s.At + s.For
+	if s.Fault == Duplicate {
+		end += s.Delay
+	}
+	if end > p.Drive {
+		return fmt.Errorf("it may last until %s, after the drive has ended (%s)", end, p.Drive)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (p Plan) HeldFor() time.Duration {
 			stops = append(stops, s)
 		case stopped || onRail:
 			waiting += time.Duration(s.For)
-		case s.Fault == Delay && onRailLink(s.Target):
+		case (s.Fault == Delay || s.Fault == Reorder) && onRailLink(s.Target):
 			kept = max(kept, time.Duration(s.For))
 		}
 	}
