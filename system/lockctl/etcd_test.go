@@ -94,6 +94,20 @@ func (s *onEtcd) guarded(m *etcd.Member, file, dir string) []string {
 	return deed(append([]string{"restore-guard", "--snapshot", file, "--data-dir", dir}, m.RestoreFlags()...)...)
 }
 
+func TestTheCommandsDoOnEtcdWhatTheyDoOnPostgreSQL(t *testing.T) {
+	s := newOnEtcd(t, etcdtest.Start(t))
+	account, payouts := s.account(0, "PENDING")
+	key := "payout:" + account
+	token := s.hold(key, "executor-2")
+	s.want(s.ctl("inspect", key), 0, fmt.Sprintf("HELD      by executor-2\nTOKEN     %d\n", token))
+	s.want(s.ctl("list", "--prefix", "payout:"), 0, fmt.Sprintf("%s  executor-2  %d  ", key, token))
+	s.want(s.ctl("sessions", "--owner", "executor-2"), 0, "1m0s", "  1\n")
+	s.want(s.ctl(deed("abandon", payouts[0], "--wait", "0s")...), 1, "executor-2 holds "+key)
+	s.want(s.ctl(deed("revoke", key, "--expect", fmt.Sprint(token))...), 0, fmt.Sprintf("token %d of %s", token, key))
+	s.want(s.ctl(deed("abandon", payouts[0])...), 0, "ABANDONED, was PENDING")
+	s.want(s.ctl("list"), 0, "SESSION\n")
+}
+
 // The same story twice, as on pg.
 func TestARestoredEtcdHandsOutNoTokenTwiceOnceItIsGuarded(t *testing.T) {
 	s := newOnEtcd(t, etcdtest.Start(t))

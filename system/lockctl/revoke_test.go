@@ -2,6 +2,7 @@ package lockctl_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -32,6 +33,16 @@ func TestNothingIsRevokedThatIsNotHeldOrBearsAnotherToken(t *testing.T) {
 		t.Error("it was revoked")
 	}
 	s.want(s.ctl(deed("revoke", "k", "--json", "--expect", fmt.Sprint(token))...), 0, fmt.Sprintf(`"revokedToken": %d,`, token), `"revocationId": "`)
+}
+
+func TestATokenThatIsExpectedIsComparedWithEveryBit(t *testing.T) {
+	s := newSystem(t)
+	for _, token := range []int64{1<<53 + 1, math.MaxInt64 - 1} { // one more is the revoke's floor, the last there is
+		s.exec(server.URL("lockapp", s.lockdb), fmt.Sprint("ALTER SEQUENCE fencing_token_seq RESTART WITH ", token))
+		s.hold("k", "executor-2")
+		s.want(s.ctl(deed("revoke", "k", "--expect", fmt.Sprint(token-1))...), 1, fmt.Sprintf("k carries token %d, not %d", token, token-1))
+		s.want(s.ctl(deed("revoke", "k", "--expect", fmt.Sprint(token), "--json")...), 0, fmt.Sprintf(`"revokedToken": %d,`, token), fmt.Sprintf(`"newTokenFloor": %d,`, token+1))
+	}
 }
 
 // The key is free and the next holder works; but until it claims, the old one still writes. Only the claim shuts it out.
