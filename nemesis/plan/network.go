@@ -73,10 +73,10 @@ func (s Step) validateNetwork(p Plan) error {
 	switch {
 	case err != nil:
 		errs = append(errs, err)
-	case len(p.Hops(r)) == 0:
-		errs = append(errs, known("link", r.Target(), p.routes()))
 	case r.names(Holder) && r.From != contract.Process(Holder):
 		bad("nobody opens links to the %s: it stands before the arrow", Holder)
+	case len(p.Hops(r)) == 0:
+		errs = append(errs, known("link", r.Target(), p.routes()))
 	case r.names(Holder) && s.On == "":
 		bad("the holder's link needs an event \"on\" that says whose")
 	}
