@@ -48,6 +48,23 @@ func (l *lockInMemory) tally() lockTally {
 	return l.n
 }
 
+// await waits until cond holds once everything that is due has expired.
+func (l *lockInMemory) await(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		l.reap()
+		done := cond()
+		l.mu.Unlock()
+		switch {
+		case done:
+			return
+		case time.Now().After(deadline):
+			t.Fatalf("still held: %v, in the sessions %v", l.held, l.sessions)
+		}
+	}
+}
+
 // lockRequest is what requests say.
 type lockRequest struct {
 	OwnerID, SessionID, Operator, Reason string
