@@ -194,13 +194,14 @@ func faultEntries(lanes *index, windows []window, entries []entry) []entry {
 	}
 	var out []entry
 	for n, w := range windows {
-		lane := lanes.find(w.Target)
+		lane := lanes.find(hitBy(w.Target))
 		if lane < 0 || w.Failed || w.From > micros(busy[lane].to) || w.To < micros(busy[lane].from) {
 			continue
 		}
 		begin, end := "stopped", "resumed after "+span(w.To-w.From)
 		if w.Name != "pause" {
-			begin, end = w.Name+" begins", w.Name+" healed after "+span(w.To-w.From)
+			fault := faultOf(w.Name, w.Target)
+			begin, end = fault+" begins", fault+" healed after "+span(w.To-w.From)
 		}
 		note := func(at int64, text string, fault int) {
 			out = append(out, entry{place: place{at * 1000, 0, 0}, fault: fault,
@@ -225,7 +226,7 @@ func bands(entries []entry, windows []window) []band {
 		case e.fault > 0:
 			w := windows[e.fault-1]
 			open[e.fault-1] = len(out)
-			out = append(out, band{Lane: e.From, From: at, To: len(entries) - 1, Text: w.Name + " " + span(w.To-w.From)})
+			out = append(out, band{Lane: e.From, From: at, To: len(entries) - 1, Text: faultOf(w.Name, w.Target) + " " + span(w.To-w.From)})
 		case e.fault < 0:
 			n := -e.fault - 1
 			if at0, ok := open[n]; ok {

@@ -310,7 +310,7 @@ func (s *survey) faults(clients *index) []window {
 		if c.To < c.From {
 			c.To = micros(s.end)
 		}
-		c.Client = clients.find(c.Target)
+		c.Client = clients.find(hitBy(c.Target))
 		out = append(out, c)
 	}
 	sort.Slice(out, func(a, b int) bool {

@@ -174,6 +174,12 @@ func (t *transcript) stall(e *history.Event) {
 		return
 	}
 	at := place{at: e.T, i: e.I}
+	if text, ok := overLink(e); ok {
+		if text != "" {
+			t.lines = append(t.lines, utterance{at, text})
+		}
+		return
+	}
 	switch e.Phase {
 	case "seen":
 		t.lines = append(t.lines, utterance{at, line(e.Target, "STOPPED: it holds token %d, has checked its lease and not yet written", e.Token)})

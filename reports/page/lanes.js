@@ -75,15 +75,20 @@ function drawName(c, lane, left, colour, layout, data) {
 
 const laneOf = (layout, client, account) => layout.lanes.find((l) => l.id === (layout.by === 'executor' ? client : account));
 
+const onLink = (w) => w.target.includes('→');
+
+/** drawWindow paints a fault: a stop over the whole lane, one of a link above the leases only, as its client goes on. */
 function drawWindow(c, w, layout, at, colour) {
-  const lane = layout.by === 'executor' && w.client >= 0 ? laneOf(layout, w.client) : null;
+  if (layout.by !== 'executor') return;
+  const lane = w.client >= 0 ? laneOf(layout, w.client) : null;
   const x = at(w.from);
   const width = Math.max(at(w.to) - x, 2);
-  if (lane) hatch(c, x, lane.top, width, lane.height, colour('fault'), colour('fault-line'));
-  else if (layout.by === 'executor' && w.client < 0) {
-    const last = layout.lanes[layout.lanes.length - 1];
-    if (last) hatch(c, x, 2, width, last.top + last.height, colour('fault'), colour('fault-line'));
-  }
+  const last = layout.lanes[layout.lanes.length - 1];
+  if (lane) hatch(c, x, lane.top, width, onLink(w) ? pad + strip : lane.height, colour('fault'), colour('fault-line'));
+  else if (w.client < 0 && last && onLink(w)) { // of a link that no lane is about: behind all of them
+    c.fillStyle = colour('fault-soft');
+    c.fillRect(x, 2, width, last.top + last.height);
+  } else if (w.client < 0 && last) hatch(c, x, 2, width, last.top + last.height, colour('fault'), colour('fault-line'));
 }
 
 function drawDensity(c, data, layout, at, axis, colour) {

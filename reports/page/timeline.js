@@ -88,7 +88,7 @@ export class Timeline {
     const executors = this.layout.by === 'executor';
     const many = executors && this.data.density ? sign('many', 'leases, where they are too many to keep') : null;
     const holders = executors ? [sign('lease', 'lease'), many] : this.data.clients.slice(0, 12).map((name, i) => sign('who-' + (i % 6), name));
-    replace(this.keyNode, holders, sign('lapsed', 'lease ran out'), executors && sign('fault', 'stopped'), this.data.locks ? [sign('row', 'LOCK_LOST: it came to use a grant that was over'), sign('revoked', 'revoked')] : [sign('rail', 'refused at the rail'), sign('row', 'refused at the account row')], this.data.guilty.length ? sign('cross', 'violation') : null);
+    replace(this.keyNode, holders, sign('lapsed', 'lease ran out'), executors && sign('fault', this.data.windows.some((w) => w.target.includes('→')) ? 'stopped, or above the leases: a link of its broken' : 'stopped'), this.data.locks ? [sign('row', 'LOCK_LOST: it came to use a grant that was over'), sign('revoked', 'revoked')] : [sign('rail', 'refused at the rail'), sign('row', 'refused at the account row')], this.data.guilty.length ? sign('cross', 'violation') : null);
   }
 
   table() {
