@@ -111,11 +111,11 @@ func (p Plan) kindsOfCuts(rng *rand.Rand) (kinds []func() Step) {
 }
 
 // holds keep back what a holder sends, until his successor has been accepted where it goes to: then it arrives, and is
-// stale. Half of the holders lose their leases by it, as nothing that they send arrives anywhere; the others can still give
-// their keys back. One in six is cut off from the lock server alone, which he must notice himself.
+// stale. Half of the holders lose their leases by it, as nothing that they send arrives anywhere; others can still give their
+// keys back. One in eight is cut off from the lock server alone, which he must notice himself.
 func (p Plan) holds(rng *rand.Rand) []Step {
 	drive := time.Duration(p.Drive)
-	first, every := rng.IntN(6), time.Duration(p.Lease().Seconds()*float64(holdEvery))
+	first, every := rng.IntN(aims), time.Duration(p.Lease().Seconds()*float64(holdEvery))
 	var steps []Step
 	for i := 0; ; i++ {
 		at := time.Duration(i)*every + random(rng, 0, holdEvery/2)
@@ -129,26 +129,28 @@ func (p Plan) holds(rng *rand.Rand) []Step {
 	}
 }
 
+// aims is how many kinds of steps for holders there are.
+const aims = 8
+
 // aim gives the n-th of the steps for holders its link and its events.
 func (p Plan) aim(s *Step, n int) {
 	to := contract.Process(Anything)
 	if p.forLocks() {
 		s.On, s.Until, to = AcquireOK, SuccessorGranted, contract.LockServer
 	} else {
-		switch n % 6 {
-		case 0, 3:
+		switch n % aims {
+		case 0, 4:
 			s.On = SubmittedOK
+		case 2, 6:
+			s.On, to = SubmittedOK, contract.RailProxy
 		case 1:
 			s.On = OutcomeOK
-		case 2:
+		case 3:
 			s.On, to = SubmitOK, contract.PaymentResource
-		case 4:
-			s.On = ClaimOK
 		case 5:
+			s.On = ClaimOK
+		case 7:
 			s.Fault, s.On, to, s.Network = Cut, ClaimOK, contract.LockServer, nil
-		}
-		if n%6 == 3 {
-			to = contract.RailProxy
 		}
 		s.Until = NextFence(s.On)
 	}
