@@ -41,8 +41,10 @@ func qualify(v *verdict.Run, cut string, f *flaws) {
 	if len(f.unseen) > 0 {
 		v.Lack(strings.Join(f.unseen, "; "))
 	}
-	if len(f.ended) > 0 {
-		v.Doubt(strings.Join(f.ended, "; "))
+	if why := strings.Join(f.ended, "; "); v.Exit == verdict.ExitViolated && why != "" {
+		v.Reason += "; besides, " + why // and that may be why
+	} else if why != "" {
+		v.Doubt(why)
 	}
 	if why := v.Gaps[string(history.Run)]; why != "" {
 		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)

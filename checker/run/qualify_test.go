@@ -37,7 +37,7 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 		"a step was not done":                         {window(1, failed), false, verdict.Pass, 0, "held"},
 		"what was seen did not heal":                  {window(1, inject, seen, heal, failed), false, verdict.Pass, 0, "held"}, // the harness' failure says so
 		"a process ended by itself":                   {[]history.Event{ended}, false, verdict.Inconclusive, 2, "rail-stub ended by itself (exit status 2)"},
-		"a process ended, and something was violated": {[]history.Event{ended}, true, verdict.Violated, 1, "violated"},
+		"a process ended, and something was violated": {[]history.Event{ended}, true, verdict.Violated, 1, "violated: ; besides, rail-stub ended by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv := verdict.Invariant{ID: "INV-01", Status: verdict.Pass, Checked: 1}

@@ -112,11 +112,15 @@ func (s *service) hasEnded() bool {
 	return !s.killed && !s.running()
 }
 
+// tooEarly is the end of a process that was asked to end before it had begun to listen for that, and so before it had
+// done anything.
+const tooEarly = "signal: terminated"
+
 // failure says how a process has ended that did not end in order.
 func (s *service) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil || s.running() || s.proc.Status() == "exit status 0" {
+	if s.proc == nil || s.running() || s.proc.Status() == "exit status 0" || s.asked && s.proc.Status() == tooEarly {
 		return nil
 	}
 	return fmt.Errorf("%s has ended: %s; the end of %s:\n%s", s.name, s.proc.Status(), s.log, lastLines(logSince(s.log, 0)))

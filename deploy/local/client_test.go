@@ -82,10 +82,14 @@ func TestLocksAloneBootWithoutPaymentsAndServeClientsThatCanBeStopped(t *testing
 		text, err := os.ReadFile(s.LogPath("idler"))
 		return err == nil && strings.Count(string(text), "idler calls ") == 2
 	})
+	unready := Client{Name: "unready", Program: "/bin/sleep", Server: LockServer, Args: func(string) []string { return []string{"600"} }}
+	if err := s.StartClient(t.Context(), unready); err != nil { // it does not listen for the end, as one that has just begun
+		t.Fatal(err)
+	}
 	if err := s.StopClients(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if ended := s.Ended(); len(ended) != 1 || !process.Gone(p.Pid()) {
+	if ended := s.Ended(); len(ended) != 2 || !process.Gone(p.Pid()) {
 		t.Errorf("ended: %v", ended)
 	}
 	if p, err := s.Process(LockServer); err != nil || !p.Running() {

@@ -42,25 +42,25 @@ func kills(p Plan) ([]Step, error) {
 	return append(p.serviceKills(rng), p.holderKills(rng)...), nil
 }
 
-// serviceKills kills what serves, in turn: right after a grant was answered, at random, and where there are payouts in the
-// middle of a post.
+// serviceKills kills what serves, in turn: right after a grant was answered, where there are payouts in the middle of a
+// post, and at random.
 func (p Plan) serviceKills(rng *rand.Rand) []Step {
 	afterGrant, inPost, turn := p.lockKeepers(), []Target{Target(contract.PayDB), Target(contract.PaymentResource)}, p.killTurn(rng)
 	var steps []Step
 	for i := 0; ; i++ {
 		at := killFirst + time.Duration(i)*killEvery + random(rng, 0, killJitter)
 		s := Step{Fault: Kill, At: Duration(at), For: Duration(random(rng, serviceDown.min, serviceDown.max))}
-		switch {
-		case i%2 == 1:
+		switch round, place := i/4, i%4; {
+		case p.forLocks() && i%2 == 0:
+			s.On, s.Target = AcquireOK, afterGrant[i/2%len(afterGrant)]
+		case p.forLocks():
 			s.Target = turn[i/2%len(turn)]
-		case p.forLocks() || i%4 == 0:
-			n := i / 4
-			if p.forLocks() {
-				n = i / 2
-			}
-			s.On, s.Target = AcquireOK, afterGrant[n%len(afterGrant)]
+		case place == 0:
+			s.On, s.Target = AcquireOK, afterGrant[round%len(afterGrant)]
+		case place == 1:
+			s.On, s.Target, s.Delay = PostForwarded, inPost[round%len(inPost)], Duration(random(rng, inAPost.min, inAPost.max))
 		default:
-			s.On, s.Target, s.Delay = PostForwarded, inPost[i/4%len(inPost)], Duration(random(rng, inAPost.min, inAPost.max))
+			s.Target = turn[(2*round+place-2)%len(turn)]
 		}
 		if at+time.Duration(s.For) > time.Duration(p.Drive)-killBreak {
 			return steps

@@ -79,7 +79,7 @@ func TestAKillPlanReadsBackAndDependsOnItsSeedAlone(t *testing.T) {
 
 func TestAShortKillPlanStillKillsAfterAGrantInAPostAndAHolder(t *testing.T) {
 	for name, p := range killing(7) {
-		p.Drive = Duration(10 * time.Second)
+		p.Drive = Duration(9 * time.Second)
 		on := map[Event]bool{}
 		for _, s := range generate(t, p).Steps {
 			on[s.On] = true
