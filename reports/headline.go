@@ -56,9 +56,27 @@ func ids(invariants []verdict.Invariant) []string {
 	return out
 }
 
-// headlineOf says what run has shown. pauses is how often a process was stopped, as far as the history says.
-func headlineOf(run verdict.Run, pauses int64) headline {
-	h := verdictOn(run, pauses)
+// blows is how often processes were stopped and killed, as far as the history says.
+type blows struct{ stops, kills int64 }
+
+// sentence says so, with a space behind it; "" where there were none.
+func (b blows) sentence() string {
+	var words []string
+	if b.stops > 0 {
+		words = append(words, "stopped "+times(b.stops))
+	}
+	if b.kills > 0 {
+		words = append(words, "killed "+times(b.kills))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "Processes were " + list(words) + ". "
+}
+
+// headlineOf says what run has shown, and what it had to stand.
+func headlineOf(run verdict.Run, stood blows) headline {
+	h := verdictOn(run, stood)
 	if run.Harness != "" && h.Tone != "broken" {
 		h.More = strings.TrimSpace(h.More + " The harness failed besides: " + run.Harness)
 	}
@@ -66,7 +84,7 @@ func headlineOf(run verdict.Run, pauses int64) headline {
 }
 
 // verdictOn is the headline without what failed in the harness besides.
-func verdictOn(run verdict.Run, pauses int64) headline {
+func verdictOn(run verdict.Run, stood blows) headline {
 	down := fallen(run)
 	h := headline{Status: run.Overall, Which: strings.Join(slices.Sorted(slices.Values(ids(down))), ", ")}
 	switch {
@@ -81,7 +99,7 @@ func verdictOn(run verdict.Run, pauses int64) headline {
 		h.Sentence, h.More = indict(run, down)
 	case run.Overall == verdict.Pass:
 		h.Tone, h.Word = "pass", "Pass"
-		h.Sentence, h.More = survived(run, pauses)
+		h.Sentence, h.More = survived(run, stood)
 	case run.Overall == verdict.NotExercised:
 		h.Tone, h.Word, h.Sentence = "idle", "Not exercised", firstOf(run.Reason, "The run did not meet the danger that it was to survive.")
 		h.More = "Nothing was seen to break, but the run was too mild to prove anything."
@@ -189,9 +207,9 @@ func pronoun(n int) string {
 
 // survived says what a passing run lived through, in a first sentence and a second. Both claim only what an invariant
 // of the run has judged.
-func survived(run verdict.Run, pauses int64) (first, second string) {
+func survived(run verdict.Run, stood blows) (first, second string) {
 	if subjectsOf(run).locks {
-		return survivedLocks(run, pauses)
+		return survivedLocks(run, stood)
 	}
 	first = "Every invariant held"
 	rail, row := stale(run)
@@ -205,9 +223,7 @@ func survived(run verdict.Run, pauses int64) (first, second string) {
 	if len(met) > 0 {
 		first += ": " + count(rail+row, "stale write was", "stale writes were") + " refused, " + list(met)
 	}
-	if pauses > 0 {
-		second = "Processes were stopped " + times(pauses) + ". "
-	}
+	second = stood.sentence()
 	if posted := run.Payouts[string(contract.Posted)]; posted > 0 && held(run, "INV-02") {
 		second += count(posted, "payout was", "payouts were") + " posted, and none was paid twice. "
 	}
@@ -216,7 +232,7 @@ func survived(run verdict.Run, pauses int64) (first, second string) {
 }
 
 // survivedLocks is the same for a run in which only the lock was put to work.
-func survivedLocks(run verdict.Run, pauses int64) (first, second string) {
+func survivedLocks(run verdict.Run, stood blows) (first, second string) {
 	first = "Every invariant held"
 	if late := lostGrants(run); late > 0 {
 		first += ": " + count(late, "use of a grant that was over was", "uses of grants that were over were") + " refused"
@@ -224,9 +240,7 @@ func survivedLocks(run verdict.Run, pauses int64) (first, second string) {
 			first += ", " + group(woken) + " of them to clients that had been stopped with the key in their hands"
 		}
 	}
-	if pauses > 0 {
-		second = "Processes were stopped " + times(pauses) + ". "
-	}
+	second = stood.sentence()
 	if grants, _ := danger(run, "grants"); grants > 0 {
 		second += count(grants, "grant", "grants") + " of " + count(int64(run.Settings.Keys), "key", "keys") + ". "
 	}

@@ -22,7 +22,7 @@ func TestAFailedHarnessHidesNoViolationAndIsHiddenByNone(t *testing.T) {
 	} {
 		run := verdict.Run{Invariants: []verdict.Invariant{c.invariant}, Expect: c.expect, Harness: "no space left"}
 		run.Conclude()
-		h := headlineOf(run, 0)
+		h := headlineOf(run, blows{})
 		if h.Tone != c.tone || !strings.Contains(h.Sentence, c.says) || !strings.Contains(h.Sentence+h.More, "no space left") {
 			t.Errorf("%s: %s: %s %s", name, h.Tone, h.Sentence, h.More)
 		}

@@ -83,7 +83,7 @@ func junitOf(inv verdict.Invariant) junitCase {
 
 // whole is the verdict on the run: that of a control, and of a run that failed before it could judge anything.
 func whole(run verdict.Run) junitCase {
-	h := headlineOf(run, 0)
+	h := headlineOf(run, blows{})
 	c := junitCase{Class: "run", Name: "verdict"}
 	p := &junitProblem{Message: h.Word, Text: h.Sentence + "\n"}
 	switch {

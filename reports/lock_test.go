@@ -90,7 +90,7 @@ func TestALockRunsPageSpeaksOfNoPayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := headlineOf(run, 1); !strings.Contains(h.Sentence, "2 uses of grants that were over were refused, 1 of them to clients that had been stopped") ||
+	if h := headlineOf(run, blows{stops: 1}); !strings.Contains(h.Sentence, "2 uses of grants that were over were refused, 1 of them to clients that had been stopped") ||
 		!strings.Contains(h.More, "3 grants of 2 keys") {
 		t.Errorf("%s %s", h.Sentence, h.More)
 	}

@@ -145,7 +145,7 @@ func TestTheHeadlineSaysWhatTheRunHasShown(t *testing.T) {
 		"no status": {verdict.Run{}, "Inconclusive", []string{"does not suffice"}, "held"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := headlineOf(c.run, 3)
+			h := headlineOf(c.run, blows{stops: 3})
 			if h.Word != c.word {
 				t.Errorf("the word is %q, want %q", h.Word, c.word)
 			}
@@ -165,7 +165,7 @@ func TestAPassNeverClaimsWhatWasNotJudged(t *testing.T) {
 	s := play(7, false, 12, 5, 12*time.Second)
 	run := verdictOf(s, "on")
 	run.Invariants = append(run.Invariants[:1:1], run.Invariants[2:]...) // without INV-02
-	if h := headlineOf(run, 3); strings.Contains(h.Sentence+h.More, "paid twice") {
+	if h := headlineOf(run, blows{stops: 3}); strings.Contains(h.Sentence+h.More, "paid twice") {
 		t.Errorf("nobody judged payments, and yet: %s %s", h.Sentence, h.More)
 	}
 }

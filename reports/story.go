@@ -199,7 +199,11 @@ func faultEntries(lanes *index, windows []window, entries []entry) []entry {
 			continue
 		}
 		begin, end := "stopped", "resumed after "+span(w.To-w.From)
-		if w.Name != "pause" {
+		switch w.Name {
+		case "pause":
+		case "kill":
+			begin, end = "killed", "runs again, "+span(w.To-w.From)+" later"
+		default:
 			fault := faultOf(w.Name, w.Target)
 			begin, end = fault+" begins", fault+" healed after "+span(w.To-w.From)
 		}

@@ -10,7 +10,7 @@ import (
 // Summary is the run in a few lines of Markdown, for the page that a CI job shows. Everything from the evidence is
 // escaped.
 func Summary(run verdict.Run) string {
-	h := headlineOf(run, 0)
+	h := headlineOf(run, blows{})
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s %s", h.glyph(), escape(h.Word))
 	if h.Which != "" {

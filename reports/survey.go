@@ -27,7 +27,7 @@ type survey struct {
 	windows  map[int]*window
 	phases   []phase
 	grants   int64
-	pauses   int64
+	blows    blows
 	moved    int64
 	guilty   map[string]bool // payouts that the verdict names
 	dropped  int64           // digests let go
@@ -270,8 +270,11 @@ func (s *survey) fault(e *history.Event) {
 		}
 		w = &window{Number: e.Window, Name: string(e.Op), Target: firstOf(e.Target, string(e.Proc)), From: -1, To: -1}
 		s.windows[e.Window] = w
-		if e.Op == "pause" {
-			s.pauses++
+		switch e.Op {
+		case "pause":
+			s.blows.stops++
+		case "kill":
+			s.blows.kills++
 		}
 	}
 	at := micros(e.T)
@@ -282,8 +285,10 @@ func (s *survey) fault(e *history.Event) {
 		}
 	case "seen": // the effect is certain only from here
 		w.From = at
-	case "heal": // and only until here
-		w.To = at
+	case "heal": // and only until here; what was killed is gone until it has been started
+		if e.Op != "kill" {
+			w.To = at
+		}
 	case "healed":
 		if w.To < 0 {
 			w.To = at

@@ -168,7 +168,7 @@ func (t *transcript) observe(e *history.Event) {
 	}
 }
 
-// stall tells of the stops that were aimed at the payout's holder.
+// stall tells of the stops and kills that were aimed at whoever had the payout in hand.
 func (t *transcript) stall(e *history.Event) {
 	if e.Payout != t.payout {
 		return
@@ -180,10 +180,14 @@ func (t *transcript) stall(e *history.Event) {
 		}
 		return
 	}
-	switch e.Phase {
-	case "seen":
+	switch {
+	case e.Op == "kill" && e.Phase == "seen":
+		t.lines = append(t.lines, utterance{at, line(e.Target, "KILLED: what it had in hand for token %d is gone with it", e.Token)})
+	case e.Op == "kill" && e.Phase == "healed":
+		t.lines = append(t.lines, utterance{at, line(e.Target, "RUNS AGAIN: it knows what is on its disk, and nothing else")})
+	case e.Phase == "seen":
 		t.lines = append(t.lines, utterance{at, line(e.Target, "STOPPED: it holds token %d, has checked its lease and not yet written", e.Token)})
-	case "healed":
+	case e.Phase == "healed":
 		t.lines = append(t.lines, utterance{at, line(e.Target, "GOES ON: it still believes that it holds the lock")})
 	}
 }

@@ -89,7 +89,7 @@ func statusWord(s verdict.Status) (word, mood string) {
 
 func viewOf(run verdict.Run, st studied) view {
 	v := view{
-		Head: headlineOf(run, st.survey.pauses), Run: run, Chips: chips(run), Facts: facts(run, st),
+		Head: headlineOf(run, st.survey.blows), Run: run, Chips: chips(run), Facts: facts(run, st),
 		Invariants: invariantViews(run), Points: pointViews(run), Settings: settings(run), Lanes: len(st.data.Clients), Locks: st.data.Locks,
 		Services: pairsOf(run.Settings.Services), Versions: pairsOf(run.Versions), Payouts: countsOf(run.Payouts), Operations: countsOf(run.Operations),
 	}
@@ -136,7 +136,7 @@ func facts(run verdict.Run, st studied) []factTile {
 	if found > 0 {
 		add(found, "violation", "violations", "bad")
 	}
-	if p := st.survey.pauses; p > 0 {
+	if p := st.survey.blows.stops; p > 0 {
 		add(p, "process stopped past its check", "times a process was stopped", "")
 	} else if n := int64(len(st.data.Windows)); n > 0 {
 		add(n, "fault", "faults", "")
