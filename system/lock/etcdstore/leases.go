@@ -12,7 +12,6 @@ import (
 	"fenceproof/system/lock"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
@@ -136,25 +135,7 @@ func (l *leases) put(x *lease) {
 
 // keep keeps a lease alive: it lasts its TTL from now. errNoLease when it has ended.
 func (l *leases) keep(ctx context.Context, id int64) error {
-	return l.store.ask(ctx, func(ctx context.Context, m *member) error {
-		ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-		defer cancel()
-		stream, err := m.leases.LeaseKeepAlive(ctx)
-		if err != nil {
-			return err
-		}
-		if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: id}); err != nil {
-			return err
-		}
-		r, err := stream.Recv()
-		if err != nil {
-			return err
-		}
-		if r.TTL <= 0 {
-			return errNoLease
-		}
-		return nil
-	})
+	return l.store.ask(ctx, func(ctx context.Context, m *member) error { return m.streams.keep(ctx, id) })
 }
 
 // remaining is what etcd says is left of a lease, rounded down to seconds.

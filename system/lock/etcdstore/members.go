@@ -25,7 +25,8 @@ const (
 // member is the client of one member of the cluster.
 type member struct {
 	*clientv3.Client
-	leases etcdserverpb.LeaseClient
+	leases  etcdserverpb.LeaseClient
+	streams *streams
 }
 
 // members are those of the cluster, of which one is asked until it fails. Taking turns would send every nth call to a
@@ -54,7 +55,8 @@ func connect(endpoints []string) (*members, error) {
 			m.close()
 			return nil, fmt.Errorf("make the client of %s: %w", e, err)
 		}
-		m.all = append(m.all, &member{c, etcdserverpb.NewLeaseClient(c.ActiveConnection())})
+		leases := etcdserverpb.NewLeaseClient(c.ActiveConnection())
+		m.all = append(m.all, &member{c, leases, newStreams(c.Ctx(), leases)})
 	}
 	return m, nil
 }
