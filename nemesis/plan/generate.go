@@ -70,7 +70,7 @@ func Generate(p Plan) (Plan, error) {
 	}
 	if p.Nemesis != None {
 		n, noun := p.holders()
-		if p.Together = min(2, n-1); p.Together < 1 {
+		if p.Together = min(p.atOnce(), n-1); p.Together < 1 {
 			return Plan{}, fmt.Errorf("nemesis %s with %d of the %s: nobody would be left to take over; use at least 2", p.Nemesis, n, noun)
 		}
 	}

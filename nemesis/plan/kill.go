@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -40,6 +41,15 @@ var (
 func kills(p Plan) ([]Step, error) {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x6b696c6c)) // one stream of its own: "kill"
 	return append(p.serviceKills(rng), p.holderKills(rng)...), nil
+}
+
+// atOnce is how many faults that wait for an event may be active at once. What is killed may be long in coming back, and
+// must not keep others from being killed at their moment.
+func (p Plan) atOnce() int {
+	if slices.Contains(p.Nemeses(), string(Kill)) {
+		return 4
+	}
+	return 2
 }
 
 // serviceKills kills what serves, in turn: right after a grant was answered, where there are payouts in the middle of a
