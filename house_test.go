@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 	"reports":                {"reports", "checker/contract", "checker/history", "checker/verdict"},
 	"checker/run":            {"checker", "nemesis", "workloads", "reports", "deploy"},
 	"checker/mutant":         {"checker", "nemesis"},
+	"checker/replay":         {"checker", "nemesis"},
 	"checker/cmd":            {"checker", "nemesis", "workloads", "reports", "deploy"},
 }
 

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"fenceproof/checker/verdict"
 	"fenceproof/nemesis/plan"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -37,8 +35,7 @@ type verifyFlags struct {
 	expect                     string
 	control, planOnly          bool
 	planFile                   string
-	runs                       string
-	keep, quiet                bool
+	surroundings
 }
 
 func verifyCommand() *cobra.Command {
@@ -80,9 +77,7 @@ func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.planOnly, "plan-only", false, "print the plan and do nothing")
 	fs.BoolVar(&f.control, "control", false, "negative control: succeed only if exactly what --fencing must break is violated")
 	fs.StringVar(&f.expect, "expect", "", "the same with invariants of your own: INV-02,INV-05,INV-03? (? means may)")
-	fs.StringVar(&f.runs, "runs", "runs", "folder of all runs")
-	fs.BoolVar(&f.keep, "keep", os.Getenv("KEEP") == "1", "keep the databases' folders after a pass (also KEEP=1)")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the verdict only")
+	f.surroundings.declare(fs)
 }
 
 func verify(c *cobra.Command, f verifyFlags) error {
@@ -215,13 +210,9 @@ func (f verifyFlags) overrides(p *plan.Plan) map[string]func() {
 }
 
 func (f verifyFlags) config(p plan.Plan, fs *pflag.FlagSet) (run.Config, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return run.Config{}, &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
-	}
-	cfg := run.Config{
-		Plan: p, Fencing: f.fencing, Command: f.again(p, fs), Runs: f.runs, Bin: filepath.Dir(exe), Keep: f.keep,
-		Out: os.Stdout, Quiet: f.quiet, Live: isatty.IsTerminal(os.Stdout.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	cfg := run.Config{Plan: p, Fencing: f.fencing, Command: f.again(p, fs)}
+	if err := f.surroundings.apply(&cfg); err != nil {
+		return cfg, err
 	}
 	switch {
 	case f.control && f.expect != "":
