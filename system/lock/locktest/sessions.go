@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,23 +53,34 @@ func aDeadSessionIsToldSo(w *world) {
 }
 
 func aHeartbeatExtends(w *world) {
-	x, still := w.session("a", short), w.session("b", short)
-	w.acquire(w.store, w.key("k1"), x, long)
-	w.acquire(w.store, w.key("k2"), x, long)
-	last := x.ExpiresAt
-	for begin := time.Now(); time.Since(begin) < 2*short; time.Sleep(short / 10) {
-		b, err := w.store.Heartbeat(w.Context(), x.ID)
-		if err != nil {
-			w.Fatalf("after %s: %v", time.Since(begin), err)
+	w.inTime(func(begun func()) error {
+		begun()
+		x, silent := w.session("a", short), w.session("b", short)
+		for _, key := range []string{"k1 of ", "k2 of "} {
+			if _, err := w.store.TryAcquire(w.Context(), w.key(key+x.ID), "a", x.ID, long); err != nil {
+				return err
+			}
 		}
-		if got := b.ExpiresAt.Sub(b.Now); got != x.TTL || b.Held != 2 || !b.ExpiresAt.After(last) {
-			w.Fatalf("got %+v", b)
+		last := x.ExpiresAt
+		for begin := time.Now(); time.Since(begin) < 2*short; time.Sleep(short / 10) {
+			begun()
+			b, err := w.store.Heartbeat(w.Context(), x.ID)
+			if err != nil {
+				return fmt.Errorf("after %s: %w", time.Since(begin), err)
+			}
+			if got := b.ExpiresAt.Sub(b.Now); got != x.TTL || b.Held != 2 || !b.ExpiresAt.After(last) {
+				return fmt.Errorf("after %s: got %+v", time.Since(begin), b)
+			}
+			last = b.ExpiresAt
 		}
-		last = b.ExpiresAt
-	}
-	w.die(still)
-	_, err := w.store.Heartbeat(w.Context(), still.ID)
-	w.wantDead(err)
+		if err := w.store.CloseSession(w.Context(), x.ID); err != nil {
+			return err
+		}
+		w.die(silent)
+		_, err := w.store.Heartbeat(w.Context(), silent.ID)
+		w.wantDead(err)
+		return nil
+	})
 }
 
 // Rule 5, when the client says goodbye. No grant of the session is left at any moment after, at any server.
