@@ -213,10 +213,10 @@ func (f *durable) missing(where history.Witness, x *expectation) {
 }
 
 // indexed: where rail-proxy's fence is switched off, it forwards a second submission that the index kept off the record.
-// Only the attempt under the other token is there.
+// Only the attempt under the other token is there, or the attempt of the request that this one repeats.
 func (f *durable) indexed(answer *history.Event) bool {
 	token, there := f.attempts[answer.Payout]
-	return there && token != answer.Token && answer.Outcome != contract.OutcomeFenced
+	return there && (token != answer.Token || answer.DupOf != 0) && answer.Outcome != contract.OutcomeFenced
 }
 
 // subject is what an answer was about, for a sentence.

@@ -43,7 +43,7 @@ func (d *leaseDanger) answered(e *history.Event) {
 	case contract.OpAcquire:
 		if e.Code == contract.LockContended {
 			d.contended++
-		} else if e.Granted > 0 {
+		} else if e.Granted > 0 && e.DupOf == 0 { // what a copy was granted is in nobody's hands
 			d.granted(e)
 		}
 	case contract.OpRenew, contract.OpRelease:

@@ -46,6 +46,12 @@ func TestTheDangersOfALeaseAreCountedAsClientsMeetThem(t *testing.T) {
 			answer(d, "a", contract.OpRenew, 7, 0, contract.LockLost)
 			answer(d, "a", contract.OpRelease, 7, 0, contract.LockLost) // of the same grant
 		}, "woken_refused", 1},
+		"its request came a second time before it was stopped": {func(d *leaseDanger) {
+			answer(d, "a", contract.OpAcquire, 0, 7, "")
+			hear(d, history.Event{Stage: history.Answered, Type: contract.OK, Proc: "a", Op: contract.OpAcquire, Key: key, Granted: 8, DupOf: 1})
+			stop(d, "a", "seen")
+			answer(d, "a", contract.OpRelease, 7, 0, contract.LockLost)
+		}, "woken_refused", 1},
 		"it had given the key back before it was stopped": {func(d *leaseDanger) {
 			answer(d, "a", contract.OpAcquire, 0, 7, "")
 			answer(d, "a", contract.OpRelease, 7, 0, "")

@@ -40,6 +40,35 @@ func TestWhatALockMayDo(t *testing.T) {
 			w.lost(50, 60, "ann", contract.OpRelease, 1)
 			w.renews(70, 80, "ann", 2)
 		},
+		"a request that is repeated enters again for its session, and nobody holds that grant": func(w *world) {
+			w.acquires(10, 20, "ann", 1)
+			w.repeats(func() { w.acquires(30, 40, "ann", 2) })
+			w.lost(50, 60, "ann", contract.OpRelease, 1)
+			w.contended(100, 110, "bob")
+			w.acquires(1100, 1110, "bob", 3)
+		},
+		"a release that is repeated finds its grant gone and leaves the next one alone": func(w *world) {
+			w.acquires(10, 20, "ann", 1)
+			w.releases(30, 40, "ann", 1)
+			w.acquires(50, 60, "bob", 2)
+			w.repeats(func() { w.lost(70, 80, "ann", contract.OpRelease, 1) })
+			w.contended(90, 100, "ann")
+			w.releases(110, 120, "bob", 2)
+		},
+		"a renewal that is repeated extends the lease once more": func(w *world) {
+			w.acquires(10, 20, "ann", 1)
+			w.renews(100, 110, "ann", 1)
+			w.repeats(func() { w.renews(900, 910, "ann", 1) })
+			w.contended(1500, 1510, "bob")
+			w.acquires(2000, 2010, "bob", 2)
+		},
+		"an answer to a copy is lost, and its grant is there": func(w *world) {
+			w.acquires(10, 20, "ann", 1)
+			w.releases(30, 40, "ann", 1)
+			w.repeats(func() { w.call(50, 0, "ann", history.Event{Op: contract.OpAcquire}) })
+			w.puts(60, "ann", 2)
+			w.contended(70, 80, "bob")
+		},
 		"a lease runs out and is taken over before its row is gone": func(w *world) {
 			w.acquires(10, 20, "ann", 1)
 			w.contended(500, 510, "bob")

@@ -105,6 +105,17 @@ func (w *world) removes(at int64, with ...history.Change) {
 	w.commit(at, append([]history.Change{{Table: "lock_entry", Kind: history.Delete, Old: old}}, with...)...)
 }
 
+// repeats marks the calls of a story as copies of the one before: nobody has asked for them.
+func (w *world) repeats(tell func()) {
+	from, of := len(w.events), w.calls
+	tell()
+	for i := range w.events[from:] {
+		if e := &w.events[from+i]; e.W == history.Wiretap {
+			e.DupOf = of
+		}
+	}
+}
+
 // The calls below are answered rightly: each has its effect, if any, in the middle.
 
 func (w *world) acquires(from, to int64, proc string, token int64) {
