@@ -102,7 +102,7 @@ func (f *messageFault) log(phase, format string, args ...any) {
 // run waits for the message, keeps or loses it as the step says, and sees a kept one off. The window begins when the
 // message has come: only then it is known on which link.
 func (f *messageFault) run(ctx context.Context) error {
-	w, err := f.await()
+	w, err := f.await(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,6 +180,20 @@ func leaves(side plan.Side, stage history.Stage) bool {
 	return stage == history.Delivered || stage == history.Lost
 }
 
+// linksEvery is how often it is asked for links whose client has not been started yet.
+const linksEvery = 20 * time.Millisecond
+
+// links finds the links of the step. A client that is only being started has none yet, and is waited for.
+func (f *messageFault) links(ctx context.Context, stack Links) ([]Link, error) {
+	over := time.Now().Add(f.e.patience)
+	for {
+		links, err := stack.Links(f.target)
+		if err == nil || time.Now().After(over) || !wait(ctx, linksEvery) {
+			return links, err
+		}
+	}
+}
+
 func fate(f plan.Fault) Fate {
 	switch f {
 	case plan.Drop:
@@ -205,12 +219,12 @@ type arrival struct {
 	meeting Meeting
 }
 
-func (f *messageFault) await() (*waiting, error) {
+func (f *messageFault) await(ctx context.Context) (*waiting, error) {
 	stack, ok := f.e.stack.(Links)
 	if !ok {
 		return nil, errors.New("this stack has nobody on its links who could meet a message")
 	}
-	links, err := stack.Links(f.target)
+	links, err := f.links(ctx, stack)
 	if err != nil {
 		return nil, err
 	}

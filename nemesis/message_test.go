@@ -114,6 +114,7 @@ func awaitAsked(t *testing.T, hops ...*hop) {
 func tell(t *testing.T, l *log, drive time.Duration, links []*hop, steps ...plan.Step) (*Engine, func() error, context.CancelFunc) {
 	t.Helper()
 	e := NewEngine(plan.Plan{Together: 1, Drive: plan.Duration(drive), Steps: steps}, hops{links: links}, l)
+	e.patience = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

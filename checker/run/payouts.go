@@ -51,6 +51,9 @@ func (d *payouts) close() {
 
 // drive offers the payouts, with the plan's lock clients beside them.
 func (d *payouts) drive(ctx context.Context) error {
+	if err := d.auditor(ctx); err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		n, err := d.load.Run(ctx, d.db)
@@ -60,7 +63,7 @@ func (d *payouts) drive(ctx context.Context) error {
 		return err
 	})
 	g.Go(func() error { return d.lockClients(ctx) })
-	return g.Wait()
+	return errors.Join(g.Wait(), d.endClients(ctx))
 }
 
 // lockClients puts the plan's lock clients to work for as long as the drive lasts. That none of them was ever granted

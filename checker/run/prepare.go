@@ -22,7 +22,7 @@ type programs struct {
 // prepare finds what a run needs before anything is made: binaries, room, PostgreSQL, etcd.
 func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err error) {
 	needed := []string{local.LockServer}
-	if cfg.Plan.Locks != nil {
+	if cfg.Plan.Locks != nil || cfg.Plan.Audits > 0 {
 		needed = append(needed, lockProgram)
 	}
 	for _, name := range needed {

@@ -23,6 +23,8 @@ func generators() []generator {
 		{Partition, partitions},
 		{string(Slow), slowness},
 		{Flaky, flakiness},
+		{string(Revoke), revokes},
+		{Sweep, sweeps},
 	}
 }
 
@@ -73,6 +75,9 @@ func Generate(p Plan) (Plan, error) {
 		if p.Together = min(p.atOnce(), n-1); p.Together < 1 {
 			return Plan{}, fmt.Errorf("nemesis %s with %d of the %s: nobody would be left to take over; use at least 2", p.Nemesis, n, noun)
 		}
+	}
+	if slices.Contains(p.Nemeses(), Sweep) {
+		p = sweepable(p)
 	}
 	for _, g := range generators() {
 		if !slices.Contains(p.Nemeses(), g.name) {

@@ -33,6 +33,24 @@ func lockClientCommand() *cobra.Command {
 	}
 }
 
+// auditCommand is the auditor of a run, likewise.
+func auditCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "audit WHAT", Hidden: true,
+		Args: oneArg("what to do, as a run tells it"),
+		RunE: func(c *cobra.Command, args []string) error {
+			a, err := workloads.ParseAudit([]byte(args[0]))
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			a.Run(ctx)
+			return nil
+		},
+	}
+}
+
 // lockFlags are the load of the lock workload.
 type lockFlags struct {
 	clients, sessions, keys int
