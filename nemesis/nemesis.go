@@ -171,6 +171,8 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 		return e.single(ctx, s)
 	case s.Fault.OnLink():
 		return e.network(ctx, s)
+	case s.Fault.OnKey():
+		return e.revoke(ctx, s)
 	}
 	target, trig, ok := e.target(ctx, s)
 	if !ok {

@@ -12,6 +12,9 @@ const (
 	LockSweeper  Process = "lock-sweeper"
 )
 
+// Operator is who revokes grants for a nemesis.
+const Operator Process = "operator"
+
 // Auditor reads payouts and accounts while others write, and changes nothing.
 const Auditor Process = "auditor"
 

@@ -13,7 +13,8 @@ import (
 type target struct {
 	*local.Stack
 	evidence *evidence
-	seed     uint64 // of the run
+	seed     uint64    // of the run
+	operator *operator // nil where the plan has no use for one
 }
 
 func (t target) Process(name contract.Process) (nemesis.Process, error) {

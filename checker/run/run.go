@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"fenceproof/checker/verdict"
 	"fenceproof/deploy/local"
 	"fenceproof/nemesis"
+	"fenceproof/nemesis/plan"
 	"fenceproof/reports"
 
 	"golang.org/x/sync/errgroup"
@@ -130,7 +132,15 @@ func (r *state) work(ctx context.Context) error {
 	if err := r.load.seed(ctx); err != nil {
 		return r.unlessCut(ctx, err)
 	}
-	r.engine = nemesis.NewEngine(r.cfg.Plan, target{r.stack, r.ev, r.cfg.Plan.Seed}, r.ev.rec)
+	on := target{Stack: r.stack, evidence: r.ev, seed: r.cfg.Plan.Seed}
+	if slices.ContainsFunc(r.cfg.Plan.Steps, func(s plan.Step) bool { return s.Fault.OnKey() }) {
+		var err error
+		if on.operator, err = callOperator(r.stack); err != nil {
+			return err
+		}
+		defer on.operator.close()
+	}
+	r.engine = nemesis.NewEngine(r.cfg.Plan, on, r.ev.rec)
 	r.ev.rec.Subscribe(r.engine.Observe)
 	ctx, end := r.watch(ctx)
 	defer end()

@@ -46,6 +46,24 @@ func (s *Stack) StartClient(ctx context.Context, c Client) error {
 	return p.start(ctx)
 }
 
+// OpenLink opens a link to a service for somebody who is no process of the stack. It is closed with the stack.
+func (s *Stack) OpenLink(from, server string) (*Link, error) {
+	s.mu.Lock()
+	p, ok := s.services[server]
+	_, linked := s.links[LinkName(from, server)]
+	s.mu.Unlock()
+	switch {
+	case !ok || p.public == nil:
+		return nil, fmt.Errorf("open a link from %s: %q serves nobody", from, server)
+	case linked:
+		return nil, fmt.Errorf("open a link from %s: there is one already", from)
+	}
+	if err := s.openLink(from, server, p.public.Address(), s.config.Interpose); err != nil {
+		return nil, err
+	}
+	return s.Link(LinkName(from, server))
+}
+
 // StopClients asks the clients to end and waits for it. One that did not end in order is an error with the end of its
 // log.
 func (s *Stack) StopClients(ctx context.Context) error {

@@ -71,7 +71,7 @@ var messageFaults = []Fault{Delay, Drop, Duplicate, Reorder}
 
 // stops tells whether any step of p stops a process.
 func (p Plan) stops() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return !s.Fault.OnMessage() && !s.Fault.OnLink() })
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return !s.Fault.OnMessage() && !s.Fault.OnLink() && !s.Fault.OnKey() })
 }
 
 // Link reads t as a link. Its client may be Holder or AnyExecutor.

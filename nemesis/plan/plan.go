@@ -71,7 +71,7 @@ const Pause Fault = "pause"
 
 // Faults lists all faults.
 func Faults() []Fault {
-	return []Fault{Pause, Kill, Cut, Hold, Slow, Reset, Delay, Drop, Duplicate, Reorder}
+	return []Fault{Pause, Kill, Cut, Hold, Slow, Reset, Delay, Drop, Duplicate, Reorder, Revoke}
 }
 
 // Target says whom a step hits: a process by name, or Holder.
@@ -262,7 +262,7 @@ func (s Step) validate(p Plan) error {
 	if err := s.validateMessage(p); err != nil {
 		errs = append(errs, err)
 	}
-	for _, err := range []error{s.validateEnd(p), s.validateNetwork(p)} {
+	for _, err := range []error{s.validateEnd(p), s.validateNetwork(p), s.validateRevoke()} {
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -285,7 +285,7 @@ func (s Step) validate(p Plan) error {
 }
 
 func (s Step) validateTime(p Plan) error {
-	if s.For < 0 || s.For == 0 && s.Fault != Drop && s.Fault != Duplicate || s.At < 0 || s.Delay < 0 {
+	if s.For < 0 || s.For == 0 && s.Fault != Drop && s.Fault != Duplicate && !s.Fault.OnKey() || s.At < 0 || s.Delay < 0 {
 		return errors.New("\"for\" must be positive, \"at\" and \"delay\" not negative")
 	}
 	end := s.At + s.For

@@ -89,7 +89,7 @@ func (p Plan) validateOverlaps() error {
 		switch {
 		case s.Timed():
 			timed = append(timed, s)
-		case !s.Fault.OnMessage() && !s.Fault.OnLink() && s.Target.holds():
+		case !s.Fault.OnMessage() && !s.Fault.OnLink() && !s.Fault.OnKey() && s.Target.holds():
 			most = p.Together // by events, at any time
 		}
 	}
