@@ -50,13 +50,7 @@ const dead = `{"schema": 1, "workload": "payout", "backend": "pg", "nemesis": "s
   "drive": "20s", "prepare": "50ms", "together": 1, "steps": [{"fault": "kill", "target": "paydb", "at": "1s", "for": "15s"}]}`
 
 func TestAHarnessThatEndsWhileADatabaseIsDeadLeavesNothing(t *testing.T) {
-	for name, c := range map[string]struct {
-		signal syscall.Signal
-		status int
-	}{
-		"killed":      {syscall.SIGKILL, -1},
-		"interrupted": {syscall.SIGINT, 2},
-	} {
+	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "interrupted": syscall.SIGINT} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "plan.json")
@@ -65,16 +59,22 @@ func TestAHarnessThatEndsWhileADatabaseIsDeadLeavesNothing(t *testing.T) {
 			}
 			r := start(t, "--plan", file)
 			r.awaitLine("now kill paydb")
-			signalTo(t, r, c.signal)
-			if got := r.wait(); got != c.status {
-				t.Errorf("exit status %d", got)
-			}
+			signalTo(t, r, signal)
+			status := r.wait()
 			awaitNobody(t, r.folder())
-			if _, err := os.Stat(filepath.Join(r.folder(), "data", "paydb")); c.signal == syscall.SIGKILL && !os.IsNotExist(err) {
-				t.Errorf("paydb's data: %v", err)
+			out, again := fenceproof(t, "recheck", r.folder())
+			log, err := os.ReadFile(filepath.Join(r.folder(), "history", "nemesis.ndjson"))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if out, status := fenceproof(t, "recheck", r.folder()); status != 2 {
-				t.Errorf("recheck ended with %d:\n%s", status, out)
+			if signal == syscall.SIGKILL {
+				if _, err := os.Lstat(filepath.Join(r.folder(), "data", "paydb")); status != -1 || again != 2 || !os.IsNotExist(err) {
+					t.Errorf("exit status %d; recheck ended with %d; paydb's data: %v\n%s", status, again, err, out)
+				}
+				return
+			}
+			if again != status || !strings.Contains(out, "interrupted") || !strings.Contains(string(log), `"phase":"healed"`) {
+				t.Errorf("exit status %d; recheck ended with %d:\n%s\nthe log of the nemesis:\n%s", status, again, out, log)
 			}
 		})
 	}
