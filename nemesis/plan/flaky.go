@@ -42,6 +42,11 @@ func resets(p Plan) []Step {
 		}
 		kinds[at[kind]] = append(kinds[at[kind]], Route{From: l.From, To: l.To})
 	}
+	for _, routes := range kinds { // clients' links twice: there somebody waits who may have been answered
+		if kindOf(routes[0].From) != string(routes[0].From) && !routes[0].From.IsEtcd() {
+			kinds = append(kinds, routes)
+		}
+	}
 	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	var steps []Step
 	for i := 0; ; i++ {

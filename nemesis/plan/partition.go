@@ -17,7 +17,7 @@ const (
 	cutJitter = 300 * time.Millisecond  // so that they do not come in step with anything
 	cutBreak  = time.Second             // between the last one and the end of the drive
 
-	holdEvery = 800 * time.Millisecond // steps planned per time of drive and second of lease; those that find no time are not taken
+	holdEvery = 600 * time.Millisecond // steps planned per time of drive, and a third of the lease more; those that find no time are not taken
 	holdSpare = 3 * time.Second        // what a held link waits for a successor beyond the lease
 )
 
@@ -115,7 +115,7 @@ func (p Plan) kindsOfCuts(rng *rand.Rand) (kinds []func() Step) {
 // keys back. One in eight is cut off from the lock server alone, which he must notice himself.
 func (p Plan) holds(rng *rand.Rand) []Step {
 	drive := time.Duration(p.Drive)
-	first, every := rng.IntN(aims), time.Duration(p.Lease().Seconds()*float64(holdEvery))
+	first, every := rng.IntN(aims), holdEvery+p.Lease()/3
 	var steps []Step
 	for i := 0; ; i++ {
 		at := time.Duration(i)*every + random(rng, 0, holdEvery/2)
