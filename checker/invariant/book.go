@@ -36,6 +36,7 @@ type book struct {
 	staleRefusedPayment int64
 	staleRefusedRail    int64
 	kills               kills
+	messages            messages
 }
 
 // account is a customer's account or a clearing account.
@@ -113,6 +114,7 @@ func (b *book) enter(e *history.Event) {
 	switch e.W {
 	case history.Nemesis:
 		b.kills.hear(e)
+		b.messages.hear(e)
 	case history.PayDB:
 		if e.Op == history.OpCommit {
 			b.readTxn(e)

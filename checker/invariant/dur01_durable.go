@@ -245,5 +245,5 @@ func (f *durable) Finish(whole func(history.Witness) bool) {
 }
 
 func (f *durable) Verdict() verdict.Invariant {
-	return f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}))
+	return f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}, f.book.messages.again()))
 }

@@ -177,8 +177,8 @@ func authorOf(t *txn, c *accountChange) (by want) {
 func (f *fencePoints) Finish(func(history.Witness) bool) {}
 
 func (f *fencePoints) Verdict() verdict.Invariant {
-	return f.verdict(map[string]int64{
+	return f.verdict(among(map[string]int64{
 		"stale_refused_payment": f.book.staleRefusedPayment, "stale_refused_rail": f.book.staleRefusedRail,
 		"sent_stale_payment": f.stalePayment, "sent_stale_rail": f.staleRail,
-	})
+	}, f.book.messages.order()))
 }

@@ -35,11 +35,13 @@ func (k *kills) hear(e *history.Event) {
 	}
 }
 
-// among puts counts of kills among the danger of a fold, where there were any.
-func among(danger map[string]int64, counts map[string]int64) map[string]int64 {
-	for name, n := range counts {
-		if n > 0 {
-			danger[name] = n
+// among puts counts of what a nemesis did among the danger of a fold, where there was any of it.
+func among(danger map[string]int64, counts ...map[string]int64) map[string]int64 {
+	for _, of := range counts {
+		for name, n := range of {
+			if n > 0 {
+				danger[name] = n
+			}
 		}
 	}
 	return danger

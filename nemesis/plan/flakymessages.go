@@ -23,7 +23,7 @@ var (
 // messages are the faults of single messages: of every kind in turn, each on an operation and a link that the seed draws.
 func messages(p Plan) []Step {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x6d65737361676573)) // "messages"
-	kinds := []func(Plan, *rand.Rand) Step{answerLost, sentAgain, late, answerLost, outOfOrder, sentAgainLate, requestLost}
+	kinds := []func(Plan, *rand.Rand) Step{answerLost, sentAgain, lateAtRail, outOfOrder, lateWrite, answerLost, sentAgainLate, late, requestLost}
 	turn := rng.IntN(len(kinds))
 	var steps []Step
 	for i := 0; ; i++ {
@@ -32,7 +32,10 @@ func messages(p Plan) []Step {
 		if time.Duration(s.At) > time.Duration(p.Drive)-cutBreak {
 			return steps
 		}
-		if s.At+s.For+s.Delay <= p.Drive { // late in the drive nothing is late
+		if s.Until != "" {
+			s.For = min(s.For, p.Drive-s.At)
+		}
+		if s.At+s.For+s.Delay <= p.Drive && (s.Until == "" || s.For > Duration(minPause)) { // late in the drive nothing is late
 			steps = append(steps, s)
 		}
 	}
@@ -77,6 +80,28 @@ func outOfOrder(p Plan, rng *rand.Rand) Step {
 	s := Step{Fault: Reorder, Target: l, Message: &Message{Side: Request, Op: op}, For: Duration(overtakenIn)}
 	if aboutPayout(op) {
 		s.Message.Behind = pick(rng, BehindLink, BehindPayout)
+	}
+	return s
+}
+
+// lateWrite delays a write of a holder until somebody else has the key, and has been let through where the write goes: it
+// arrives as a zombie's.
+func lateWrite(p Plan, rng *rand.Rand) Step {
+	op, until := pick(rng, contract.OpClaim, contract.OpSubmitted, contract.OpOutcome, contract.OpPost), SuccessorClaimed
+	to := contract.Link{From: AnyExecutor, To: contract.PaymentResource}
+	if p.forLocks() {
+		op, until = pick(rng, contract.OpRenew, contract.OpRelease), SuccessorGranted
+		to = contract.Link{From: AnyLockClient, To: contract.LockServer}
+	}
+	return Step{Fault: Delay, Target: Target(to.String()), Message: &Message{Side: Request, Op: op}, Until: until, For: Duration(maxPause)}
+}
+
+// lateAtRail is lateWrite at the other fence point.
+func lateAtRail(p Plan, rng *rand.Rand) Step {
+	s := lateWrite(p, rng)
+	if !p.forLocks() {
+		s.Target, s.Message.Op = Target(contract.Link{From: AnyExecutor, To: contract.RailProxy}.String()), contract.OpSubmit
+		s.Until = SuccessorAtRail
 	}
 	return s
 }
