@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -130,5 +131,21 @@ func TestAKillThatCannotBeMeantIsRefused(t *testing.T) {
 	p.Steps = []Step{{Fault: Kill, Target: EtcdLeader, For: Duration(time.Second)}, {Fault: Kill, Target: "rail-stub", At: Duration(time.Second), For: Duration(6 * time.Second)}}
 	if err := p.Validate(); err != nil {
 		t.Errorf("the leader, and a rail that is dead for longer than the settlement window: %v", err)
+	}
+}
+
+func TestThePlanOfFiftyKillsKillsLockdbFiftyTimesRightAfterAGrant(t *testing.T) {
+	p, err := Read(filepath.Join("..", "..", "docs", "nemeses", "killed-after-grant.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, s := range p.Steps {
+		if s.Fault == Kill && s.Target == "lockdb" && s.On == AcquireOK && s.Delay == 0 {
+			n++
+		}
+	}
+	if n != 50 || len(p.Steps) != 50 || p.Workload != LockWorkload || p.Backend != BackendPG {
+		t.Errorf("%d of %d steps are kills of lockdb right after a grant; %s on %s", n, len(p.Steps), p.Workload, p.Backend)
 	}
 }
