@@ -63,6 +63,9 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 	if !c.Flags().Changed("seed") {
 		f.seed = uint64(rand.Uint32())
 	}
+	if err := f.placed(); err != nil {
+		return usage("--doc: %w", err)
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		return &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
@@ -77,9 +80,12 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 			return &exitError{exitUsage, err}
 		}
 		v, t, err := sweepRun(ctx, run.Config{Plan: p, Fencing: run.FencingOn, Runs: f.runs, Bin: filepath.Dir(exe), Out: c.OutOrStdout(),
-			Command: fmt.Sprintf("bin/fenceproof sweep --backend %s --etcd-members %d --seed %d", p.Backend, p.EtcdMembers, p.Seed)})
+			Command: f.again()})
 		if err != nil {
 			return outcome(v, err)
+		}
+		if ctx.Err() != nil { // interrupted: what there is was judged
+			return &exitError{status: cmp.Or(v.Exit, verdict.ExitOpen)}
 		}
 		all.Add(t)
 		if v.Exit == verdict.ExitViolated || status == verdict.ExitPass {
@@ -91,6 +97,30 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 	}
 	if status = cmp.Or(status, exitOfTable(&all)); status != 0 {
 		return &exitError{status: status}
+	}
+	return nil
+}
+
+// again is the command that does the same again.
+func (f sweepFlags) again() string {
+	s := fmt.Sprintf("bin/fenceproof sweep --backend %s --seed %d", f.backend, f.seed)
+	if f.etcdMembers != 0 {
+		s += fmt.Sprintf(" --etcd-members %d", f.etcdMembers)
+	}
+	return s
+}
+
+// placed tells whether the document has a place for the table, before anything is run for it.
+func (f sweepFlags) placed() error {
+	if f.doc == "" {
+		return nil
+	}
+	doc, err := os.ReadFile(f.doc)
+	if err != nil {
+		return fmt.Errorf("read the document: %w", err)
+	}
+	if _, err := (&sweep.Table{Backend: f.backend}).Into(string(doc)); err != nil {
+		return fmt.Errorf("%s: %w", f.doc, err)
 	}
 	return nil
 }
