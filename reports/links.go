@@ -31,14 +31,24 @@ var linkFaults = map[contract.Op]struct{ begins, ends string }{
 	"reset": {"RESET", "its connections last again"},
 }
 
-// overLink tells of a fault of a link, "" for nothing; ok is false where e is about none.
+// messageFaults say what becomes of a single message.
+var messageFaults = map[contract.Op]string{
+	"drop": "LOST: a message", "delay": "LATE: a message", "duplicate": "AGAIN: a request", "reorder": "OVERTAKEN: a request",
+}
+
+// overLink tells of a fault of a link or of one of its messages, "" for nothing; ok is false where e is about none.
 func overLink(e *history.Event) (text string, ok bool) {
 	l, err := contract.ParseLink(e.Target)
 	if err != nil {
 		return "", false
 	}
 	f, known := linkFaults[e.Op]
+	one, single := messageFaults[e.Op]
 	switch {
+	case single && e.Phase == "seen":
+		text = line(string(l.From), "%s between it and %s; %s", one, l.To, e.Msg)
+	case e.Op == "delay" && e.Phase == "healed":
+		text = line(string(l.From), "GOES ON: the message that was late")
 	case known && e.Phase == "seen":
 		text = line(string(l.From), "%s: its link to %s, from here on", f.begins, l.To)
 	case known && e.Phase == "healed":

@@ -17,7 +17,13 @@ func TestAFaultOfALinkIsToldAsOneAndLiesOnTheLaneOfItsClient(t *testing.T) {
 		{"hold", "healed", "executor-2→rail-proxy", []string{"executor-2", "HEALED", "arrives now"}},
 		{"cut", "healed", "executor-2→lock-server", []string{"lock-server", "lost"}},
 		{"cut", "inject", "executor-2→lock-server", nil},
-		{"delay", "seen", "executor-2→rail-proxy", nil}, // of one message, not of the link
+		{"delay", "seen", "executor-2→rail-proxy", []string{"LATE: a message between it and rail-proxy"}},
+		{"delay", "healed", "executor-2→rail-proxy", []string{"GOES ON"}},
+		{"drop", "seen", "executor-2→rail-proxy", []string{"LOST"}},
+		{"drop", "healed", "executor-2→rail-proxy", nil}, // it stays lost
+		{"duplicate", "seen", "executor-2→rail-proxy", []string{"AGAIN: a request"}},
+		{"reorder", "seen", "executor-2→rail-proxy", []string{"OVERTAKEN: a request"}},
+		{"reorder", "heal", "executor-2→rail-proxy", nil},
 	} {
 		text, ok := overLink(&history.Event{Op: contract.Op(c.op), Phase: c.phase, Target: c.target})
 		if !ok || (text == "") != (c.want == nil) {
