@@ -25,6 +25,7 @@ func (t *Table) Print(w io.Writer) error {
 // Markdown is the table as documentation shows it.
 func (t *Table) Markdown() string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "`bin/fenceproof sweep --backend %s --seed %d`:\n\n", t.Backend, t.Seed)
 	row := func(columns []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(columns, " | ")) }
 	row(headings)
 	fmt.Fprintf(&b, "|%s\n", strings.Repeat("---|", len(headings)))

@@ -40,6 +40,7 @@ func (c *Cell) Good() bool {
 // Table is what a run says, or several together.
 type Table struct {
 	Backend string
+	Seed    uint64
 	Cells   []*Cell // in the order of the contract's table
 }
 
@@ -55,7 +56,7 @@ func (t *Table) Unmet() bool {
 
 // Add adds what another run says.
 func (t *Table) Add(o Table) {
-	t.Backend, t.Cells = o.Backend, append(t.Cells, o.Cells...)
+	t.Backend, t.Seed, t.Cells = o.Backend, o.Seed, append(t.Cells, o.Cells...)
 	t.sort()
 }
 
@@ -194,7 +195,7 @@ func (x *reading) call(e *history.Event) {
 
 // table counts.
 func (x *reading) table() Table {
-	t := Table{Backend: x.plan.Backend}
+	t := Table{Backend: x.plan.Backend, Seed: x.plan.Seed}
 	cells := map[hit]*Cell{} // by op and fault
 	cell := func(op contract.Op, f plan.Fault) *Cell {
 		for _, c := range t.Cells {
