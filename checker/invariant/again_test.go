@@ -94,6 +94,14 @@ func TestNoCopyOfARequestHasAnEffectOfItsOwn(t *testing.T) {
 			r.answer = answer{status: 200, res: `{"attemptCount":2}`}
 			w.reply(r)
 		}, "DUR-01", map[string]string{"DUR-01": "and its replay 200 with another body"}},
+		{"its replay is refused as stale", func(w *world) {
+			r := until(w, contract.OpOutcome)
+			t2 := w.acquire("executor-2", "alice")
+			w.do("executor-2", contract.OpClaim, "p2", t2)
+			late := w.again(r)
+			late.answer = w.fenced(late, w.accounts["alice"].fence, "account")
+			w.reply(late)
+		}, "DUR-01", map[string]string{"DUR-01": "executor-1's outcome of payout p2 with token 44 was answered 200, and the same request once more 409 FENCED_OUT"}},
 		{"a refused claim takes effect the second time", func(w *world) {
 			t1 := stall(w, contract.OpClaim)
 			r := w.ask("executor-1", contract.OpClaim, "p3", t1)
@@ -108,6 +116,54 @@ func TestNoCopyOfARequestHasAnEffectOfItsOwn(t *testing.T) {
 			w.complete(w.again(r))
 		}, "INV-02", map[string]string{"INV-02": "p2"}},
 	})
+}
+
+// Only the very same request has an answer that is given again, and only one that came after it.
+func TestARefusalBreaksNothingWhereItIsNoReplay(t *testing.T) {
+	for name, story := range map[string]func(w *world){
+		"another body under the same token": func(w *world) {
+			r := until(w, contract.OpOutcome)
+			r.Req = `{"outcome":"TIMEOUT"}`
+			other := w.again(r)
+			other.answer = answer{status: 422, code: contract.IdempotencyConflict}
+			w.reply(other)
+		},
+		"both were under way at once": func(w *world) {
+			token := w.acquire("executor-1", "alice")
+			first, second := w.ask("executor-1", contract.OpClaim, "p2", token), w.ask("executor-1", contract.OpClaim, "p2", token)
+			w.complete(first)
+			second.answer = answer{status: 409, code: contract.PayoutNotClaimable}
+			w.reply(second)
+		},
+		"a request that was refused the first time": func(w *world) {
+			t1 := stall(w, contract.OpSubmitted)
+			r := w.ask("executor-1", contract.OpSubmitted, "p2", t1)
+			w.complete(r)
+			w.complete(w.again(r))
+		},
+		"a store that does not answer": func(w *world) {
+			r := w.again(until(w, contract.OpClaim))
+			r.answer = answer{status: 503, code: contract.StoreUnavailable}
+			w.reply(r)
+		},
+		"a post that finds the work of another token": func(w *world) {
+			until(w, contract.OpPost)
+			token := w.acquire("executor-2", "alice")
+			late := w.ask("executor-2", contract.OpPost, "p2", token)
+			w.complete(late) // 200 with the entries of another token: nothing is stored
+			w.do("executor-3", contract.OpClaim, "p3", w.acquire("executor-3", "alice"))
+			w.complete(w.again(late))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := bank()
+			story(w)
+			w.watermarks()
+			if got := judged(w.events, nil)["DUR-01"]; got.Found != 0 {
+				t.Error(got.Reason)
+			}
+		})
+	}
 }
 
 func TestNobodyHoldsWhatACopyWasGranted(t *testing.T) {

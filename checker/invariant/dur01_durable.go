@@ -20,6 +20,7 @@ type durable struct {
 	findings
 	stores   map[history.Witness]*effects
 	sent     map[int64]sending // open calls
+	asked    map[int64]uint64  // open requests of payment-resource: a hash of what they ask for
 	replies  map[*payout]*replies
 	attempts map[string]int64 // payout → the token of its attempt at the rail
 	silent   bool             // the lock store keeps leases alive without a change in its log
@@ -40,7 +41,7 @@ type reply struct {
 	op          contract.Op
 	token       int64
 	status      int
-	body        uint64 // a hash
+	body, asked uint64 // hashes of the answer and of what was asked for
 	sent        sending
 	i, t, calls int64
 }
@@ -48,7 +49,7 @@ type reply struct {
 func newDurable(b *book, t *tally, s verdict.Settings) *durable {
 	f := &durable{
 		findings: findings{id: "DUR-01", guarantee: "The effect of whatever was answered definite was committed before the answer, and a replay equals its original.", book: b, tally: t},
-		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, replies: map[*payout]*replies{}, attempts: map[string]int64{}, silent: onEtcd(s),
+		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, asked: map[int64]uint64{}, replies: map[*payout]*replies{}, attempts: map[string]int64{}, silent: onEtcd(s),
 	}
 	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
 		f.stores[w] = &effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}}
@@ -84,6 +85,8 @@ func (f *durable) Observe(e *history.Event) {
 func (f *durable) call(e *history.Event) {
 	switch {
 	case e.Op.Read() || e.Op == contract.OpUnknown:
+	case e.Stage == history.Received && e.Op.AtPayment():
+		f.asked[e.Call] = hashOf(e.Req)
 	case e.Stage == history.Forwarded:
 		f.sent[e.Call] = sending{e.I, e.T}
 	case e.Stage == history.Answered:
@@ -93,12 +96,16 @@ func (f *durable) call(e *history.Event) {
 			f.lost++
 		}
 		f.answered(e, sent)
+		delete(f.asked, e.Call)
 	}
 }
 
 func (f *durable) answered(e *history.Event, sent sending) {
 	switch x, where := f.promised(e); {
 	case where == "":
+		if e.Op.AtPayment() && e.Type == contract.Fail && f.book.call != nil && f.book.ended.judged {
+			f.refused(e, sent)
+		}
 	case e.Op.AtPayment() && !f.original(e, sent):
 	default:
 		f.expect(where, x, e, sent)
@@ -114,7 +121,7 @@ func (f *durable) original(e *history.Event, sent sending) bool {
 		r = &replies{}
 		f.replies[p] = r
 	}
-	now := reply{op: e.Op, token: e.Token, status: e.Status, body: hashOf(e.Res), sent: sent, i: e.I, t: e.T, calls: e.Call}
+	now := reply{op: e.Op, token: e.Token, status: e.Status, body: hashOf(e.Res), asked: f.asked[e.Call], sent: sent, i: e.I, t: e.T, calls: e.Call}
 	for _, was := range r.first {
 		if was.op != e.Op || was.token != e.Token {
 			continue
@@ -137,6 +144,24 @@ func (f *durable) original(e *history.Event, sent sending) bool {
 	}
 	r.first = append(r.first, now)
 	return true
+}
+
+// refused judges a refusal: the same request is not refused once it was answered as effective, whatever stands at the
+// fence by then. Which of two that were under way together came first, nobody knows.
+func (f *durable) refused(e *history.Event, sent sending) {
+	r, asked := f.replies[f.book.payout(e.Payout)], f.asked[e.Call]
+	if r == nil || asked == 0 || sent.i == 0 {
+		return
+	}
+	for _, was := range r.first {
+		if was.op != e.Op || was.token != e.Token || was.asked != asked || was.i > sent.i {
+			continue
+		}
+		f.checked++
+		f.replays++
+		f.report(fmt.Sprintf("%s's %s of payout %s with token %d was answered %d, and the same request once more %d %s", e.Proc, e.Op, e.Payout, e.Token, was.status, e.Status, e.Code),
+			f.about(e), was.show(e), sentAs(e, sent), f.book.keep(e))
+	}
 }
 
 // show is the first answer, as far as a later answer to the same request tells what it was.
