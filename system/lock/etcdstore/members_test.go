@@ -78,6 +78,38 @@ func slowMember(t *testing.T) (url string) {
 	return url
 }
 
+// A member that is cut off or stopped says nothing, and whoever asked it waits. Nobody else does.
+func TestAMemberThatSaysNothingHoldsUpOnlyWhoeverAskedIt(t *testing.T) {
+	t.Parallel()
+	members := etcdtest.StartCluster(t, 3)
+	s := open(t, members[0].URL(), members[1].URL(), members[2].URL())
+	x, err := s.OpenSession(t.Context(), "a", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, members[0].Pause)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		err = s.Ping(t.Context())
+	}()
+	locktest.Eventually(t, "another member serves", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := s.Heartbeat(ctx, x.ID)
+		return err == nil
+	})
+	select {
+	case <-told:
+		t.Error("others had to wait until it was given up")
+	default:
+	}
+	if <-told; !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("whoever asked it was told %v", err)
+	}
+	do(t, members[0].Resume)
+}
+
 // Rule 7 in a cluster: it takes a quorum to say that something is over, and the loss of a leader or a majority says
 // nothing at all.
 func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.T) {

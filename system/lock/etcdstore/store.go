@@ -17,9 +17,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Limits of one operation. A call that is not answered within callTimeout is given up: what it did is not known.
+// Limits of one operation. A call that is not answered within callTimeout is given up: what it did is not known. After
+// suspectAfter it goes on, but later calls are made to another member: a member that is cut off answers nobody, and must not
+// hold everybody up for as long as a lease lasts.
 const (
 	callTimeout      = 2 * time.Second
+	suspectAfter     = 500 * time.Millisecond
 	operationTimeout = 3 * time.Second
 )
 
@@ -81,6 +84,8 @@ func (s *Store) ask(ctx context.Context, call func(context.Context, *member) err
 	m, _ := s.members.current()
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	suspect := time.AfterFunc(suspectAfter, func() { s.members.failed(m) })
+	defer suspect.Stop()
 	err := outcome(call(limited, m))
 	if errors.Is(err, lock.ErrUnavailable) && ctx.Err() == nil {
 		s.members.failed(m)
