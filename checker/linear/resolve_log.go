@@ -101,9 +101,13 @@ func (r *resolver) asked(g *grantLog, op contract.Op) int64 {
 	return 0
 }
 
-// alive is when g was last asked for with success: its lease ends a TTL after that at the earliest.
+// alive is when g was last asked for with success: its lease ends a TTL after that at the earliest. It began when the lease
+// was made, which is after the grant was asked for and may be long before it was written down.
 func (r *resolver) alive(g *grantLog) int64 {
-	at := max(g.Since, r.from)
+	at := r.from
+	if !r.heard[g.Token] {
+		at = max(at, g.Since) // nobody knows which request it was
+	}
 	for _, c := range r.about[g.Token] {
 		if c.Type == contract.OK && c.Back.I != 0 && c.Sent.T <= g.end.T && c.Op != contract.OpRelease {
 			at = max(at, c.Sent.T)
