@@ -271,6 +271,17 @@ func TestTheLeaseOfAStoreWithoutAClockLastsForItsTTL(t *testing.T) {
 			t.Fatalf("%+v", f.Counts)
 		}
 	})
+	t.Run("which begins when the grant is asked for, long before it is written down", func(t *testing.T) {
+		w := newWorld()
+		w.etcd = true
+		w.granted(10, 700, "ann", 3, 600)
+		w.puts(600, "ann", 3)
+		w.removes(1100)
+		w.acquires(1160, 1170, "bob", 9)
+		if f := fine(t, w); f.Counts.Expiries != 1 {
+			t.Fatalf("%+v", f.Counts)
+		}
+	})
 	t.Run("and not before", func(t *testing.T) {
 		w := begin()
 		w.removes(1400)
