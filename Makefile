@@ -18,7 +18,7 @@ GO        ?= go
 run_flags  = --nemesis "$(NEMESIS)" --backend "$(BACKEND)" --workload "$(WORKLOAD)" --duration "$(DURATION)" \
              $(if $(EXECUTORS),--executors "$(EXECUTORS)") $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
 
-.PHONY: verify negative-control mutants build test lint bench bundle clean help
+.PHONY: verify negative-control mutants sweep build test lint bench bundle clean help
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -31,6 +31,9 @@ negative-control: build ## switch the fences off and assert that exactly the rig
 
 mutants: build ## break the system on purpose, build by build, and see each one caught by the right invariant; ONLY=name,name
 	bin/fenceproof mutants $(if $(ONLY),--only "$(ONLY)",--doc docs/mutants.md) $(FLAGS)
+
+sweep: build ## lose, duplicate and delay a message of every endpoint, and count what was carried out; BACKEND=pg|etcd
+	bin/fenceproof sweep --backend "$(BACKEND)" $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
 
 build: ## build the suite and the services into bin/
 	@mkdir -p bin
