@@ -24,8 +24,8 @@ func (c *command) restoreGuard() *cobra.Command {
 		Use: "restore-guard", Short: "After a restore of the lock store, move it past every token that was used before",
 		Long: `A backup of the lock store is older than the tokens that were granted after it. Before any traffic resumes:
 
-  pg    with lockdb restored and started, and lock-server stopped: restore-guard reads the highest token in paydb, moves
-        fencing_token_seq past it plus 2^32 (or past --floor) and ends all sessions, in one transaction.
+  pg    with lockdb restored and started, and lock-server stopped: restore-guard reads the highest token in paydb and in
+        lockdb, moves fencing_token_seq past it plus 2^32 (or past --floor) and ends all sessions, in one transaction.
   etcd  first, for every member: restore-guard --snapshot F --data-dir D makes its data directory, bumped by 1000000000
         revisions (or past --floor). Start etcd from it. Then restore-guard without --snapshot ends all sessions.
 

@@ -45,8 +45,8 @@ type Order struct {
 func (o Order) target(margin int64) (int64, error) {
 	to := o.Floor
 	if to == 0 {
-		if o.Seen.Token > math.MaxInt64-margin {
-			return 0, fmt.Errorf("%s plus the margin of %d is beyond 2^63-1, the last token there is: choose a floor nearer to it by hand (--floor)", o.Seen, margin)
+		if o.Seen.Token > math.MaxInt64-Margin-margin {
+			return 0, fmt.Errorf("%s plus the margin of %d leaves fewer than %d tokens up to 2^63-1, the last there is: choose a floor nearer to it by hand (--floor)", o.Seen, margin, int64(Margin))
 		}
 		to = o.Seen.Token + margin
 	}

@@ -52,19 +52,23 @@ func (l LockDB) Read(ctx context.Context) (Issued, error) {
 	return i, explain("read the tokens of lockdb", err)
 }
 
-// Plan is where o moves a lockdb that stands at i. It is never down: a sequence that is past the target already stays, and
-// a floor below it is refused.
+// Plan is where o moves a lockdb that stands at i: to o's floor, or the margin past the highest token that is known of. Where
+// the restored lockdb stands counts among those: it went on from there after the backup, and what was granted then and
+// never used is in no other store. So a guard that is repeated moves on by another margin. Nothing is moved down.
 func (i Issued) Plan(o Order) (to int64, err error) {
 	if i.Rows > o.Seen.Token {
 		o.Seen = Seen{i.Rows, "lockdb's own rows"}
 	}
+	if o.Floor == 0 && i.Sequence > o.Seen.Token {
+		o.Seen = Seen{i.Sequence, "fencing_token_seq"}
+	}
 	if to, err = o.target(Margin); err != nil {
 		return 0, err
 	}
-	if o.Floor != 0 && o.Floor < i.Sequence {
-		return 0, fmt.Errorf("a floor of %d is below token %d, which lockdb has handed out already: nothing is moved down", o.Floor, i.Sequence)
+	if to < i.Sequence {
+		return 0, fmt.Errorf("a floor of %d is below token %d, which lockdb has handed out already: nothing is moved down", to, i.Sequence)
 	}
-	return max(to, i.Sequence), nil
+	return to, nil
 }
 
 // Apply moves the sequence and ends all sessions in one transaction, and writes down who asked. Grants and revokes wait
@@ -92,8 +96,9 @@ func (l LockDB) Apply(ctx context.Context, o Order) (m Move, err error) {
 	return m, nil
 }
 
-// move does the transaction's work. The tables are locked in the order in which everybody takes them, and no token is
-// drawn meanwhile: whoever draws one has locked lock_entry first.
+// move does the transaction's work. lock_session is locked first, as whoever ends a session takes them. A grant takes
+// lock_entry first, but then only holds on to its session's row, which the guard's mode lets it: it is waited for, and waits
+// for nobody. No token is drawn meanwhile: whoever draws one has locked lock_entry first.
 func move(ctx context.Context, tx pgx.Tx, o Order) (m Move, err error) {
 	if _, err := tx.Exec(ctx, lockTablesSQL); err != nil {
 		return m, err
