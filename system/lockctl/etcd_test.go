@@ -1,18 +1,22 @@
 package lockctl_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/etcd/etcdtest"
 	"fenceproof/system/lock/etcdstore"
+	"fenceproof/system/lockctl/guard"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -72,6 +76,15 @@ func (s *onEtcd) snapshot() string {
 	s.check(err)
 	s.check(to.Close())
 	return name
+}
+
+// compact has etcd forget what was.
+func (s *onEtcd) compact() {
+	s.Helper()
+	r, err := s.client().Get(s.Context(), "k")
+	s.check(err)
+	_, err = s.client().Compact(s.Context(), r.Header.Revision)
+	s.check(err)
 }
 
 // restore starts every member from data that make has made of it, with lock-server down.
@@ -134,11 +147,14 @@ func TestARestoredEtcdHandsOutNoTokenTwiceOnceItIsGuarded(t *testing.T) {
 		s.hold(fmt.Sprint("another ", s.session("executor-4")), "executor-4")
 	}
 	s.want(s.ctl(deed("restore-guard")...), 1, "was not restored by restore-guard --snapshot")
+	s.compact() // as etcd does by itself where it was told to
+	s.want(s.ctl(deed("restore-guard")...), 1, "was not restored by restore-guard --snapshot")
 
 	s.restore(func(m *etcd.Member, dir string) {
 		s.want(s.ctl(s.guarded(m, file, dir)...), 0, fmt.Sprintf("PAYDB HAS SEEN  token %d (payout.claim_token)\n", highest), "STOOD AT        ", "NEXT STEP       start etcd from it")
 	})
 	s.want(s.ctl(deed("restore-guard")...), 0, "ENDED SESSIONS  1\n")
+	s.want(s.ctl(deed("restore-guard")...), 1, "was guarded already, at revision 10000000", "nothing is left to do")
 	s.startLockServer()
 	if s.held("kept in the snapshot").Held {
 		t.Error("a grant outlived the guard")
@@ -154,6 +170,45 @@ func TestARestoredEtcdHandsOutNoTokenTwiceOnceItIsGuarded(t *testing.T) {
 	r, err := s.client().Get(t.Context(), "fenceproof/restore/", clientv3.WithPrefix())
 	if err != nil || len(r.Kvs) != 1 || !strings.Contains(string(r.Kvs[0].Value), `"operator":"olga","reason":"it hangs since noon"`) {
 		t.Errorf("kept: %v, %v", r, err)
+	}
+}
+
+// The snapshot is of a cluster that was guarded once, and is restored by other means than the guard's: it may be past all
+// that paydb has seen, and have granted more since.
+func TestAnEarlierGuardSaysNothingOfALaterRestore(t *testing.T) {
+	for name, c := range map[string]struct {
+		x       guard.Standing
+		refused string
+	}{
+		"just restored":                        {guard.Standing{Revision: guard.Bump + 90, Compacted: guard.Bump + 90, LastPut: 90}, ""},
+		"an empty snapshot":                    {guard.Standing{Revision: guard.Bump + 1, Compacted: guard.Bump + 1}, ""},
+		"its leases have run out since":        {guard.Standing{Revision: guard.Bump + 95, Compacted: guard.Bump + 90, LastPut: 90}, ""},
+		"guarded, and nothing since":           {guard.Standing{Revision: guard.Bump + 91, Compacted: guard.Bump + 90, LastPut: guard.Bump + 91, Guarded: true}, "was guarded already"},
+		"guarded, and in use":                  {guard.Standing{Revision: guard.Bump + 99, Compacted: guard.Bump + 90, LastPut: guard.Bump + 98}, "in use again since"},
+		"guarded, in use, and compacts itself": {guard.Standing{Revision: guard.Bump + 5000, Compacted: guard.Bump + 4900, LastPut: guard.Bump + 91, Guarded: true}, "was not restored"},
+		"in use, and compacts itself":          {guard.Standing{Revision: 6000, Compacted: 5900, LastPut: 5890}, "was not restored"},
+		"everything compacted and gone":        {guard.Standing{Revision: 6000, Compacted: 6000}, "was not restored"},
+		"guarded twice":                        {guard.Standing{Revision: 2*guard.Bump + 91, Compacted: 2*guard.Bump + 91, LastPut: guard.Bump + 91, Guarded: true}, ""},
+	} {
+		err := c.x.Check(guard.Seen{Token: 80, Place: "account.fence"})
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s: %v, want %q", name, err, c.refused)
+		}
+	}
+}
+
+func TestAnEtcdThatCannotBeReachedIsNamedWithWhatIsWrong(t *testing.T) {
+	s := newSystem(t)
+	s.extra = []string{"LOCK_BACKEND=etcd"}
+	s.want(s.ctl(deed("restore-guard", "--endpoints", "http://127.0.0.1:1,http://127.0.0.1:2")...), 1, "http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused", "http://127.0.0.1:2: ")
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	s.check(err)
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = guard.Etcd{Endpoints: []string{"http://" + silent.Addr().String()}}.Read(ctx)
+	if err == nil || !strings.Contains(err.Error(), "ask etcd where it stands: http://"+silent.Addr().String()+": ") {
+		t.Error(err)
 	}
 }
 

@@ -22,6 +22,13 @@ const (
 	revocationPrefix = prefix + "revocation/"
 )
 
+// What a guard of a restored etcd has to know of the layout.
+const (
+	Prefix        = prefix              // begins every key of the store
+	SessionPrefix = sessionPrefix       // begins every session's key, with whose deletion the session and all its grants end
+	RestorePrefix = prefix + "restore/" // begins the keys under which a guard writes down that it was there
+)
+
 // held is what a lock's key carries: the right of one session, until the lease ends.
 type held struct {
 	token      int64 // the key's ModRevision: the revision of the transaction that put it
