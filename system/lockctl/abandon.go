@@ -81,7 +81,7 @@ func (c *command) doAbandon(ctx context.Context, id string, wait time.Duration, 
 	if err := c.underGrant(ctx, p, wait, d, &a); err != nil {
 		return err
 	}
-	return c.show(a, func(t *table) {
+	return c.report(a, func(t *table) {
 		t.row("PAYOUT", a.PayoutID)
 		t.row("STATE", fmt.Sprintf("%s, was %s", a.State, a.From))
 		t.row("UNDER", fmt.Sprintf("token %d of %s", a.FencingToken, paymentclient.LockKey(a.AccountID)))
@@ -149,8 +149,13 @@ func (c *command) resolve(ctx context.Context, lease *lockclient.Lease, p payout
 		if err == nil {
 			return nil
 		}
-		if answered(err) { // of an earlier try too: one that had been carried out would have been answered with its own answer
+		// One that had been carried out would have been answered with its own answer. One that is still on its way may find
+		// another state than this one did; only a fence that is above the token stops it for good.
+		if answered(err) && (!sent || wire.CodeOf(err) == wire.FencedOut) {
 			return refuse("payout %s was not abandoned: %w", p.PayoutID, err)
+		}
+		if answered(err) {
+			break
 		}
 		sent = sent || !neverSent(err)
 		select {

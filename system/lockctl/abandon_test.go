@@ -123,3 +123,33 @@ func TestAnAbandonWhoseAnswersGetLostIsSentAgainUnderTheSameTokenAndDoneOnce(t *
 		s.want(s.ctl(deed("abandon", payouts[0])...), 1, "is ABANDONED already, by olga under token")
 	}
 }
+
+// The first request gets lost on its way and may still come. Whether the answer to the second one holds for the first, too,
+// depends on what it says: a state may change again, a fence never goes down.
+func TestARefusalOfALaterTrySaysNothingOfAnEarlierOneUnlessItIsTheFences(t *testing.T) {
+	for _, c := range []struct {
+		meanwhile    string
+		status       int
+		says, answer string
+	}{
+		{`UPDATE payout SET state = 'CLAIMED', claimed_by = 'executor-2', claim_token = 1 WHERE account_id = $1`, 3, "it is not known whether payout", "PAYOUT_NOT_CLAIMABLE"},
+		{`UPDATE account SET fence = 1000000 WHERE account_id = $1`, 1, "was not abandoned", "FENCED_OUT"},
+	} {
+		s := newSystem(t)
+		account, payouts := s.account(0, "PENDING")
+		var once atomic.Bool
+		s.inFront = func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !strings.HasSuffix(r.URL.Path, "/resolve") || !once.CompareAndSwap(false, true) {
+					h.ServeHTTP(w, r)
+					return
+				}
+				s.pay(c.meanwhile, account)
+				conn, _, err := w.(http.Hijacker).Hijack()
+				s.check(err)
+				s.check(conn.Close())
+			})
+		}
+		s.want(s.ctl(deed("abandon", payouts[0])...), c.status, c.says, c.answer)
+	}
+}

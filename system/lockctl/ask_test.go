@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"fenceproof/system/lockctl"
@@ -63,7 +64,7 @@ func TestWhoIsInterruptedAtTheQuestionHasConfirmedNothing(t *testing.T) {
 	s.hold("k", "executor-2")
 	ctx, cancel := context.WithCancel(t.Context())
 	var out bytes.Buffer
-	asked := &interrupter{cancel: cancel}
+	asked := &meanwhile{do: cancel}
 	status := lockctl.Run(ctx, []string{"revoke", "k", "--operator", "olga", "--reason", "it hangs since noon"}, s.environ(),
 		lockctl.Streams{In: terminal(t, ""), Out: &out, Err: asked})
 	s.want(said{status, out.String(), asked.text.String()}, 1, "[y/N] \nlockctl: not confirmed: nothing was changed")
@@ -72,15 +73,48 @@ func TestWhoIsInterruptedAtTheQuestionHasConfirmedNothing(t *testing.T) {
 	}
 }
 
-// interrupter interrupts whoever asks a question.
-type interrupter struct {
-	text   bytes.Buffer
-	cancel func()
+// meanwhile does something while a question is asked.
+type meanwhile struct {
+	text bytes.Buffer
+	do   func()
 }
 
-func (o *interrupter) Write(p []byte) (int, error) {
+func (m *meanwhile) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte("[y/N]")) {
-		o.cancel()
+		m.do()
 	}
-	return o.text.Write(p)
+	return m.text.Write(p)
+}
+
+// A worker claims while the operator thinks it over, with a token that nobody knew of. The guard is past that one, too.
+func TestWhatWasUsedWhileTheQuestionWasOpenCountsAsWell(t *testing.T) {
+	s := newSystem(t)
+	account, _ := s.account(0)
+	fence := int64(1 << 40)
+	var out bytes.Buffer
+	asked := &meanwhile{do: func() { s.pay(`UPDATE account SET fence = $2 WHERE account_id = $1`, account, fence) }}
+	status := lockctl.Run(t.Context(), []string{"restore-guard", "--operator", "olga", "--reason", "it hangs since noon"}, s.environ(),
+		lockctl.Streams{In: terminal(t, "y\n"), Out: &out, Err: asked})
+	s.want(said{status, out.String(), asked.text.String()}, 0, "paydb has seen no token at all", fmt.Sprintf("token %d (account.fence)", fence), fmt.Sprintf("NEXT TOKEN      %d or above", fence+1<<32+1))
+}
+
+// full is a disk without room for what is printed.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, unix.ENOSPC }
+
+func TestADeedThatCannotBeShownIsNotCalledUndone(t *testing.T) {
+	for _, format := range []string{"--json=true", "--json=false"} {
+		s := newSystem(t)
+		s.hold("k", "executor-2")
+		_, payouts := s.account(0, "PENDING")
+		for _, args := range [][]string{{"revoke", "k"}, {"abandon", payouts[0]}, {"restore-guard"}} {
+			var err bytes.Buffer
+			status := lockctl.Run(t.Context(), deed(append(args, format)...), s.environ(), lockctl.Streams{In: strings.NewReader(""), Out: full{}, Err: &err})
+			s.want(said{status, "", err.String()}, 3, "it was done, but what was done could not be shown", "no space left on device")
+		}
+		if s.held("k").Held || s.payout(payouts[0])[:9] != "ABANDONED" || s.sequence() <= 1<<32 {
+			t.Error("something was not done")
+		}
+	}
 }

@@ -26,7 +26,7 @@ const (
 	Done      = 0 // what was asked for is done, or was shown
 	Unchanged = 1 // it was not done and nothing was changed: refused, declined, or never sent
 	Usage     = 2 // wrong usage or configuration; nothing was sent
-	Unknown   = 3 // it is not known whether it was done: the answer did not come
+	Unknown   = 3 // it is not known whether it was done, as the answer did not come; or it was done and could not be shown
 )
 
 // Streams are where a command reads and writes.
@@ -92,7 +92,8 @@ tokens a second time. What changes something needs --operator and --reason, and 
 
 A token is a JSON number in --json, as it is on the wire: read it with 64 bits.
 
-Exit status: 0 done, 1 refused and nothing was changed, 2 wrong usage or configuration, 3 it is not known whether it was done.`
+Exit status: 0 done, 1 refused and nothing was changed, 2 wrong usage or configuration, 3 it is not known whether it was done,
+or it was done and could not be shown: the message says which.`
 
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{

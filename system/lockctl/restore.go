@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"fenceproof/system/lockctl/guard"
 
 	"github.com/spf13/cobra"
 )
 
+// maxStatementTimeout is the longest that a statement may be given; PostgreSQL takes no more than 24 days.
+const maxStatementTimeout = 24 * time.Hour
+
 // restoreFlags are what restore-guard is told besides the operator.
 type restoreFlags struct {
 	floor    string
+	timeout  time.Duration // of a statement
 	snapshot guard.Snapshot
 	member   map[string]*string // etcdutl's flags about the member
 }
@@ -39,6 +44,7 @@ It refuses to move anything down, and whatever would not be past the highest tok
 	d = c.deed(x)
 	flags := x.Flags()
 	flags.StringVar(&f.floor, "floor", "", "move past this token instead; never below one that was used")
+	flags.DurationVar(&f.timeout, "statement-timeout", time.Minute, "how long one statement on a database may take; reading every token of paydb reads whole tables")
 	flags.StringVar(&f.snapshot.File, "snapshot", "", "etcd: the snapshot to restore")
 	flags.StringVar(&f.snapshot.DataDir, "data-dir", "", "etcd: the data directory to make")
 	flags.BoolVar(&f.snapshot.SkipHashCheck, "skip-hash-check", false, "etcd: the snapshot is a copy of a member's database")
@@ -58,6 +64,9 @@ func (c *command) doRestoreGuard(ctx context.Context, f restoreFlags, d *deed) e
 	if err := c.check(d); err != nil {
 		return err
 	}
+	if f.timeout < time.Millisecond || f.timeout > maxStatementTimeout {
+		return usage("--statement-timeout is %s and must be from 1ms to %s", f.timeout, maxStatementTimeout)
+	}
 	o := guard.Order{Operator: d.operator, Reason: d.reason}
 	if f.floor != "" {
 		var err error
@@ -69,12 +78,13 @@ func (c *command) doRestoreGuard(ctx context.Context, f restoreFlags, d *deed) e
 		return err
 	}
 	var err error
-	if o.Seen, err = guard.ReadPayDB(ctx, c.config.PaymentsDatasourceURL); err != nil {
+	paydb := guard.PayDB{URL: c.config.PaymentsDatasourceURL, StatementTimeout: f.timeout}
+	if o.Seen, err = paydb.Read(ctx); err != nil {
 		return err
 	}
 	switch {
 	case c.config.Backend == "pg":
-		return c.guardLockDB(ctx, o)
+		return c.guardLockDB(ctx, paydb, o)
 	case f.snapshot.File != "":
 		f.snapshot.Etcdutl, f.snapshot.Member = c.config.Etcdutl, map[string]string{}
 		for name, value := range f.member {
@@ -82,9 +92,9 @@ func (c *command) doRestoreGuard(ctx context.Context, f restoreFlags, d *deed) e
 				f.snapshot.Member[name] = *value
 			}
 		}
-		return c.restoreSnapshot(ctx, f.snapshot, o)
+		return c.restoreSnapshot(ctx, f.snapshot, paydb, o)
 	}
-	return c.endEtcdSessions(ctx, o)
+	return c.endEtcdSessions(ctx, paydb, o)
 }
 
 // fitting refuses flags that do not belong to the backend, or to the step.
@@ -121,8 +131,17 @@ type guarded struct {
 	EndedSessions *int64 `json:"endedSessions,omitempty"`
 }
 
-func (c *command) guardLockDB(ctx context.Context, o guard.Order) error {
-	db := guard.LockDB{URL: c.config.LockDatasourceURL}
+// confirm asks, and then looks into paydb again: while somebody thought it over a worker may have used a higher token.
+func (c *command) confirm(ctx context.Context, paydb guard.PayDB, o *guard.Order, format string, args ...any) (err error) {
+	if err := c.ask(ctx, format, args...); err != nil || c.yes {
+		return err
+	}
+	o.Seen, err = paydb.Read(ctx)
+	return err
+}
+
+func (c *command) guardLockDB(ctx context.Context, paydb guard.PayDB, o guard.Order) error {
+	db := guard.LockDB{URL: c.config.LockDatasourceURL, StatementTimeout: paydb.StatementTimeout}
 	now, err := db.Read(ctx)
 	if err != nil {
 		return err
@@ -131,7 +150,7 @@ func (c *command) guardLockDB(ctx context.Context, o guard.Order) error {
 	if err != nil {
 		return err
 	}
-	if err := c.ask(ctx, "paydb has seen %s, and lockdb has handed out %d: have the next token be above %d, and end %d sessions?", o.Seen, now.Sequence, to, now.Sessions); err != nil {
+	if err := c.confirm(ctx, paydb, &o, "paydb has seen %s, and lockdb has handed out %d: have the next token be above %d, and end %d sessions?", o.Seen, now.Sequence, to, now.Sessions); err != nil {
 		return err
 	}
 	m, err := db.Apply(ctx, o)
@@ -141,7 +160,7 @@ func (c *command) guardLockDB(ctx context.Context, o guard.Order) error {
 	return c.shown(guarded{Backend: "pg", HighestSeen: o.Seen.Token, SeenIn: o.Seen.Place, StoodAt: &m.From, NextToken: new(m.To + 1), EndedSessions: &m.EndedSessions})
 }
 
-func (c *command) restoreSnapshot(ctx context.Context, s guard.Snapshot, o guard.Order) error {
+func (c *command) restoreSnapshot(ctx context.Context, s guard.Snapshot, paydb guard.PayDB, o guard.Order) error {
 	from, err := s.Revision(ctx)
 	if err != nil {
 		return err
@@ -150,7 +169,7 @@ func (c *command) restoreSnapshot(ctx context.Context, s guard.Snapshot, o guard
 	if err != nil {
 		return err
 	}
-	if err := c.ask(ctx, "paydb has seen %s, and the snapshot is of revision %d: make %s from it, at revision %d?", o.Seen, from, s.DataDir, from+bump); err != nil {
+	if err := c.confirm(ctx, paydb, &o, "paydb has seen %s, and the snapshot is of revision %d: make %s from it, at revision %d?", o.Seen, from, s.DataDir, from+bump); err != nil {
 		return err
 	}
 	revision, err := s.Restore(ctx, o)
@@ -160,7 +179,7 @@ func (c *command) restoreSnapshot(ctx context.Context, s guard.Snapshot, o guard
 	return c.shown(guarded{Backend: "etcd", HighestSeen: o.Seen.Token, SeenIn: o.Seen.Place, StoodAt: &from, NextToken: new(revision + 1), DataDir: s.DataDir})
 }
 
-func (c *command) endEtcdSessions(ctx context.Context, o guard.Order) error {
+func (c *command) endEtcdSessions(ctx context.Context, paydb guard.PayDB, o guard.Order) error {
 	cluster := guard.Etcd{Endpoints: c.config.EtcdEndpoints}
 	now, err := cluster.Read(ctx)
 	if err != nil {
@@ -169,7 +188,13 @@ func (c *command) endEtcdSessions(ctx context.Context, o guard.Order) error {
 	if err := now.Check(o.Seen); err != nil {
 		return err
 	}
-	if err := c.ask(ctx, "paydb has seen %s, and etcd stands at revision %d: end %d sessions?", o.Seen, now.Revision, now.Sessions); err != nil {
+	if err := c.confirm(ctx, paydb, &o, "paydb has seen %s, and etcd stands at revision %d: end %d sessions?", o.Seen, now.Revision, now.Sessions); err != nil {
+		return err
+	}
+	if now, err = cluster.Read(ctx); err != nil {
+		return err
+	}
+	if err := now.Check(o.Seen); err != nil {
 		return err
 	}
 	ended, err := cluster.EndSessions(ctx, o, now)
@@ -188,7 +213,7 @@ func (c *command) lostAnswer(err error, what string) error {
 }
 
 func (c *command) shown(g guarded) error {
-	return c.show(g, func(t *table) {
+	return c.report(g, func(t *table) {
 		seen := guard.Seen{Token: g.HighestSeen, Place: g.SeenIn}
 		t.row("PAYDB HAS SEEN", seen)
 		if g.NextToken != nil {

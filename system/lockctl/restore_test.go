@@ -190,6 +190,23 @@ func TestAGuardWithoutItsDatabasesOrTheirSchemaChangesNothing(t *testing.T) {
 	}
 }
 
+func TestAGuardWhoseReadingTakesTooLongSaysHowToGiveItMore(t *testing.T) {
+	s := newSystem(t)
+	c, err := pgx.Connect(t.Context(), server.URL("payapp", s.paydb))
+	s.check(err)
+	defer c.Close(context.Background())
+	tx, err := c.Begin(t.Context())
+	s.check(err)
+	_, err = tx.Exec(t.Context(), "LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE")
+	s.check(err)
+	s.want(s.ctl(deed("restore-guard", "--statement-timeout", "20ms")...), 1, "read the tokens of paydb: a statement took longer than 20ms, give it more by --statement-timeout")
+	for _, wrong := range []string{"0s", "-1s", "25h"} {
+		s.want(s.ctl(deed("restore-guard", "--statement-timeout", wrong)...), 2, "must be from 1ms to 24h0m0s")
+	}
+	s.check(tx.Rollback(t.Context()))
+	s.want(s.ctl(deed("restore-guard", "--statement-timeout", "24h")...), 0)
+}
+
 // The commit is carried out and its answer gets lost on the way. The word is the whole message: settings are named so too.
 func TestAGuardWhoseCommitGotNoAnswerIsUnknownAndMayBeRepeated(t *testing.T) {
 	s := newSystem(t)

@@ -64,7 +64,7 @@ func (c *command) doRevoke(ctx context.Context, key, expect string, d *deed) err
 	if err := c.sendRevoke(ctx, h, d, &r); err != nil {
 		return err
 	}
-	return c.show(r, func(t *table) {
+	return c.report(r, func(t *table) {
 		t.row("REVOKED", fmt.Sprintf("token %d of %s", r.RevokedToken, key))
 		t.row("HELD BY", r.OwnerID)
 		t.row("LATER TOKENS", fmt.Sprintf("%d and above", r.NewTokenFloor))

@@ -27,6 +27,15 @@ func (c *command) show(v any, table func(t *table)) error {
 	return nil
 }
 
+// report shows what a deed has done. That it cannot be printed does not undo it, and whoever reads the exit status must not
+// take it for undone.
+func (c *command) report(v any, table func(t *table)) error {
+	if err := c.show(v, table); err != nil {
+		return &exit{Unknown, fmt.Errorf("it was done, but what was done could not be shown: %w", err)}
+	}
+	return nil
+}
+
 // table aligns its columns.
 type table struct{ w *tabwriter.Writer }
 

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the statements
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -37,19 +38,22 @@ type Move struct {
 }
 
 // LockDB is the guard of the pg backend, on the lockdb at URL.
-type LockDB struct{ URL string }
+type LockDB struct {
+	URL              string
+	StatementTimeout time.Duration // the wait for whoever is at work there included
+}
 
 // Read tells what the database has handed out.
 func (l LockDB) Read(ctx context.Context) (Issued, error) {
-	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit(l.StatementTimeout))
 	defer cancel()
-	c, err := connect(ctx, l.URL, "on")
+	c, err := connect(ctx, l.URL, l.StatementTimeout, "on")
 	if err != nil {
 		return Issued{}, fmt.Errorf("read the tokens of lockdb: %w", err)
 	}
 	defer hangUp(c)
 	i, err := issued(ctx, c)
-	return i, explain("read the tokens of lockdb", err)
+	return i, explain("read the tokens of lockdb", tooLong(err, l.StatementTimeout))
 }
 
 // Plan is where o moves a lockdb that stands at i: to o's floor, or the margin past the highest token that is known of. Where
@@ -75,9 +79,9 @@ func (i Issued) Plan(o Order) (to int64, err error) {
 // until it is over. The sequence itself knows no transactions: should the commit fail, it stands higher than before, which
 // harms nobody.
 func (l LockDB) Apply(ctx context.Context, o Order) (m Move, err error) {
-	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit(l.StatementTimeout))
 	defer cancel()
-	c, err := connect(ctx, l.URL, "off")
+	c, err := connect(ctx, l.URL, l.StatementTimeout, "off")
 	if err != nil {
 		return m, fmt.Errorf("guard lockdb: %w", err)
 	}
@@ -88,7 +92,7 @@ func (l LockDB) Apply(ctx context.Context, o Order) (m Move, err error) {
 	}
 	if m, err = move(ctx, tx, o); err != nil {
 		_ = tx.Rollback(ctx) // the connection's end rolls back as well
-		return m, explain("guard lockdb", err)
+		return m, explain("guard lockdb", tooLong(err, l.StatementTimeout))
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return m, uncommitted(err)

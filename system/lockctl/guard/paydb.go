@@ -8,23 +8,29 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 //go:embed sql/highest_tokens.sql
 var highestTokensSQL string
 
-// Limits of talking to a database. Reading every token of paydb reads whole tables.
-const (
-	connectTimeout   = 5 * time.Second
-	statementTimeout = time.Minute
-	totalTimeout     = 2 * time.Minute // of a database that does not even say that a statement took too long
-)
+// connectTimeout bounds the opening of a connection.
+const connectTimeout = 5 * time.Second
 
-// ReadPayDB tells the highest token of any kind in the paydb at url. It cannot write there.
-func ReadPayDB(ctx context.Context, url string) (s Seen, err error) {
-	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
+// limit bounds all that is done on a connection, for a database that does not even say that a statement took too long.
+func limit(statement time.Duration) time.Duration { return 2*statement + 2*connectTimeout }
+
+// PayDB is the paydb at URL.
+type PayDB struct {
+	URL              string
+	StatementTimeout time.Duration // reading every token reads whole tables
+}
+
+// Read tells the highest token of any kind. It cannot write.
+func (p PayDB) Read(ctx context.Context) (s Seen, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit(p.StatementTimeout))
 	defer cancel()
-	c, err := connect(ctx, url, "on")
+	c, err := connect(ctx, p.URL, p.StatementTimeout, "on")
 	if err != nil {
 		return s, fmt.Errorf("read the tokens of paydb: %w", err)
 	}
@@ -34,13 +40,13 @@ func ReadPayDB(ctx context.Context, url string) (s Seen, err error) {
 		return Seen{}, nil
 	}
 	if err != nil {
-		return Seen{}, fmt.Errorf("read the tokens of paydb: %w", err)
+		return Seen{}, fmt.Errorf("read the tokens of paydb: %w", tooLong(err, p.StatementTimeout))
 	}
 	return s, nil
 }
 
 // connect opens a connection on which whatever is answered as committed is on the disk.
-func connect(ctx context.Context, url, readOnly string) (*pgx.Conn, error) {
+func connect(ctx context.Context, url string, statement time.Duration, readOnly string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -50,8 +56,17 @@ func connect(ctx context.Context, url, readOnly string) (*pgx.Conn, error) {
 	config.RuntimeParams["synchronous_commit"] = "on"
 	config.RuntimeParams["default_transaction_isolation"] = "read committed"
 	config.RuntimeParams["default_transaction_read_only"] = readOnly
-	config.RuntimeParams["statement_timeout"] = fmt.Sprint(statementTimeout.Milliseconds())
+	config.RuntimeParams["statement_timeout"] = fmt.Sprint(statement.Milliseconds())
 	return pgx.ConnectConfig(ctx, config)
+}
+
+// tooLong says what to do where a statement took longer than it may.
+func tooLong(err error, statement time.Duration) error {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == "57014" {
+		return fmt.Errorf("a statement took longer than %s, give it more by --statement-timeout: %w", statement, err)
+	}
+	return err
 }
 
 func hangUp(c *pgx.Conn) {
