@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -34,7 +35,7 @@ func newStreams(ctx context.Context, leases etcdserverpb.LeaseClient) *streams {
 func (s *streams) keep(ctx context.Context, id int64) error {
 	select {
 	case x := <-s.idle:
-		if err := s.keepOn(ctx, x, id); err == nil || ctx.Err() != nil {
+		if err := s.keepOn(ctx, x, id); err == nil || errors.Is(err, errNoLease) || ctx.Err() != nil {
 			return err
 		}
 	default:
@@ -61,7 +62,7 @@ func (s *streams) open(ctx context.Context) (*stream, error) {
 	return &stream{c, end}, nil
 }
 
-// keepOn asks on x, which is kept when it has answered.
+// keepOn asks on x, which is kept when it has answered what it was asked.
 func (s *streams) keepOn(ctx context.Context, x *stream, id int64) error {
 	stop := context.AfterFunc(ctx, x.end)
 	err := x.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: id})
@@ -69,7 +70,7 @@ func (s *streams) keepOn(ctx context.Context, x *stream, id int64) error {
 	if err == nil {
 		r, err = x.Recv()
 	}
-	if !stop() || err != nil {
+	if !stop() || err != nil || r.ID != id {
 		x.end()
 	} else {
 		s.putBack(x)
