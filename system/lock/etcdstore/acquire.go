@@ -133,7 +133,7 @@ func (s *Store) grantOn(ctx context.Context, x *lease, w wish, seen held) (lock.
 			return lock.Grant{}, held{}, err
 		}
 	}
-	s.view.put(w.key, entry{held: h, deadline: x.sent.Add(w.ttl)})
+	s.view.put(w.key, entry{held: h, deadline: x.sent.Add(w.ttl), own: true})
 	return h.grant(w.key, wall(x.sent.Add(w.ttl))), held{}, nil
 }
 
@@ -183,7 +183,7 @@ func (s *Store) replaced(r *clientv3.TxnResponse) {
 		return
 	}
 	if h, err := heldOf(kv); err == nil {
-		s.leases.drop(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()})
+		s.leases.discard(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()}, 0)
 	}
 }
 

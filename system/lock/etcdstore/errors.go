@@ -28,11 +28,19 @@ func outcome(err error) error {
 	if errors.Is(known, rpctypes.ErrLeaseNotFound) {
 		return errNoLease
 	}
+	if errors.Is(known, rpctypes.ErrCompacted) { // the revision that was asked for has just gone, and a next question asks for a later one
+		return fmt.Errorf("%w: %w", lock.ErrUnavailable, err)
+	}
 	switch code(known) {
 	case codes.InvalidArgument, codes.OutOfRange, codes.NotFound, codes.AlreadyExists, codes.Unimplemented:
 		return fmt.Errorf("etcd refused the request: %w", err)
 	}
-	return fmt.Errorf("%w: %w", lock.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", lock.ErrUnavailable, known)
+}
+
+// everywhere tells whether another member would answer the same: it is the cluster that has no space.
+func everywhere(err error) bool {
+	return errors.Is(err, rpctypes.ErrNoSpace)
 }
 
 func code(err error) codes.Code {

@@ -61,14 +61,25 @@ func (s *Store) read(ctx context.Context, key, own string) (keyState, error) {
 }
 
 // expiry is when the grant h ends unless it is renewed: by what this process has sent or, when it knows of nothing that
-// lies ahead, by what etcd says is left of the lease.
+// lies ahead, by what etcd says is left of the lease. Another process may have renewed it since.
 func (s *Store) expiry(ctx context.Context, key string, h held) (time.Time, error) {
-	if _, deadline, ok := s.view.known(key, h.token); ok && time.Now().Before(deadline) {
-		return wall(deadline), nil
+	if e, ok := s.view.known(key, h.token); ok && time.Now().Before(e.deadline) {
+		return wall(e.deadline), nil
 	}
 	now := time.Now()
-	left, err := s.leases.remaining(ctx, h.lease)
+	left, _, err := s.leases.remaining(ctx, h.lease)
 	return wall(now.Add(left)), err
+}
+
+// latestExpiry is expiry, whoever has renewed the grant: by the later of what this process has sent and what etcd says.
+func (s *Store) latestExpiry(ctx context.Context, key string, h held) (time.Time, error) {
+	now := time.Now()
+	left, _, err := s.leases.remaining(ctx, h.lease)
+	at := now.Add(left)
+	if e, ok := s.view.known(key, h.token); ok && e.deadline.After(at) {
+		at = e.deadline
+	}
+	return wall(at), err
 }
 
 // lost says that (key, token) is over, and what the key carries instead.
@@ -92,7 +103,8 @@ func (s *Store) Renew(ctx context.Context, key string, token int64, ttl time.Dur
 }
 
 func (s *Store) renew(ctx context.Context, key string, token int64, ttl time.Duration) (lock.Grant, error) {
-	h, _, ok := s.view.known(key, token)
+	e, ok := s.view.known(key, token)
+	h := e.held
 	if !ok || ttl != 0 && ttl != h.ttl {
 		k, err := s.read(ctx, key, "")
 		if err != nil {
@@ -135,7 +147,8 @@ func (s *Store) Release(ctx context.Context, key string, token int64) error {
 }
 
 func (s *Store) release(ctx context.Context, key string, token int64) error {
-	h, deadline, ok := s.view.known(key, token)
+	e, ok := s.view.known(key, token)
+	h := e.held
 	if !ok {
 		k, err := s.read(ctx, key, "")
 		if err != nil {
@@ -159,13 +172,11 @@ func (s *Store) release(ctx context.Context, key string, token int64) error {
 		return k.lost(token)
 	}
 	s.view.forget(key, token, r.Header.Revision)
-	x := &lease{id: h.lease, ttl: h.ttl, sent: deadline.Add(-h.ttl)}
-	if deadline.IsZero() { // another process granted it, and may yet keep it alive for somebody
-		x.sent = time.Now()
-		s.leases.drop(x)
-		return nil
+	if e.own && !e.deadline.IsZero() {
+		s.leases.put(&lease{id: h.lease, ttl: h.ttl, sent: e.deadline.Add(-h.ttl)})
+	} else { // another process made the grant, and may yet revoke its lease
+		s.leases.discard(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()}, rest)
 	}
-	s.leases.put(x)
 	return nil
 }
 
@@ -180,7 +191,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (lock.Inspection, error
 	if !k.live {
 		return lock.Inspection{}, nil
 	}
-	at, err := s.expiry(ctx, key, k.held)
+	at, err := s.latestExpiry(ctx, key, k.held)
 	if err != nil {
 		return lock.Inspection{}, fmt.Errorf("inspect: %w", err)
 	}
@@ -225,7 +236,7 @@ func (s *Store) revoke(ctx context.Context, key, operator, reason string, h held
 	}
 	x.NewTokenFloor = r.Header.Revision
 	s.view.forget(key, h.token, r.Header.Revision)
-	s.leases.drop(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()})
+	s.leases.discard(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()}, rest)
 	return x, nil
 }
 

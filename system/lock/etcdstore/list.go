@@ -3,7 +3,6 @@ package etcdstore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 )
 
 // listed is the most keys that one page looks at: the sessions of as many grants are asked for in one transaction, and
@@ -37,6 +37,7 @@ func (s *Store) listGrants(ctx context.Context, q lock.ListQuery) (p lock.GrantP
 	}
 	all := make([]held, len(kvs))
 	var sessions []clientv3.Op
+	var leases []held
 	for i, kv := range kvs {
 		if all[i], err = heldOf(kv); err != nil {
 			return p, err
@@ -54,20 +55,27 @@ func (s *Store) listGrants(ctx context.Context, q lock.ListQuery) (p lock.GrantP
 		return p, err
 	}
 	for i, h := range all {
-		if r.Responses[i].GetResponseRange().Count == 0 || q.OwnerID != "" && h.ownerID != q.OwnerID {
-			continue
+		if r.Responses[i].GetResponseRange().Count > 0 && (q.OwnerID == "" || h.ownerID == q.OwnerID) {
+			key, _ := lockOf(kvs[i].Key)
+			p.Grants = append(p.Grants, h.grant(key, time.Time{}))
+			leases = append(leases, h)
 		}
-		key, _ := lockOf(kvs[i].Key)
-		at, err := s.expiry(ctx, key, h)
-		if errors.Is(err, errNoLease) {
-			continue // it has ended since
-		}
-		if err != nil {
-			return p, err
-		}
-		p.Grants = append(p.Grants, h.grant(key, at))
 	}
-	return p, nil
+	return p, atOnce(ctx, len(p.Grants), func(ctx context.Context, i int) (err error) {
+		p.Grants[i].ExpiresAt, err = s.expiry(ctx, p.Grants[i].Key, leases[i])
+		return err
+	})
+}
+
+// atOnce does n things, some of them at once: the leases of a whole page, asked for one after the other, would take longer
+// than an operation may. What has ended since was live at the page's revision, and is listed.
+func atOnce(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(asked)
+	for i := range n {
+		asking.Go(func() error { return do(ctx, i) })
+	}
+	return asking.Wait()
 }
 
 // ListSessions lists the sessions that were live at one revision, in order of their ids.
@@ -93,6 +101,7 @@ func (s *Store) listSessions(ctx context.Context, q lock.ListQuery) (p lock.Sess
 	counting, cancel := context.WithTimeout(ctx, countWait)
 	defer cancel()
 	s.view.reach(counting, revision)
+	var leases []int64
 	for _, kv := range kvs {
 		id, _ := sessionOf(kv.Key)
 		var v sessionValue
@@ -102,17 +111,14 @@ func (s *Store) listSessions(ctx context.Context, q lock.ListQuery) (p lock.Sess
 		if q.OwnerID != "" && v.OwnerID != q.OwnerID {
 			continue
 		}
-		at, err := s.sessionExpiry(ctx, id, kv.Lease)
-		if errors.Is(err, errNoLease) {
-			continue // it has ended since
-		}
-		if err != nil {
-			return p, err
-		}
 		p.Sessions = append(p.Sessions, lock.HeldSession{Held: s.view.heldBy(id),
-			Session: lock.Session{ID: id, OwnerID: v.OwnerID, TTL: fromMillis(v.TTLMillis), ExpiresAt: at}})
+			Session: lock.Session{ID: id, OwnerID: v.OwnerID, TTL: fromMillis(v.TTLMillis)}})
+		leases = append(leases, kv.Lease)
 	}
-	return p, nil
+	return p, atOnce(ctx, len(p.Sessions), func(ctx context.Context, i int) (err error) {
+		p.Sessions[i].ExpiresAt, err = s.sessionExpiry(ctx, p.Sessions[i].ID, leases[i])
+		return err
+	})
 }
 
 // keys reads the page of q among the keys that begin with prefix; After is the rest of a key behind space.
@@ -136,7 +142,7 @@ func (s *Store) sessionExpiry(ctx context.Context, id string, lease int64) (time
 	if deadline := s.view.sessionDeadline(id); now.Before(deadline) {
 		return wall(deadline), nil
 	}
-	left, err := s.leases.remaining(ctx, lease)
+	left, _, err := s.leases.remaining(ctx, lease)
 	return wall(now.Add(left)), err
 }
 

@@ -11,6 +11,7 @@ import (
 	"fenceproof/deploy/etcd/etcdtest"
 	"fenceproof/system/lock"
 	"fenceproof/system/lock/etcdstore"
+	"fenceproof/system/lock/locktest"
 )
 
 // More grants than one look at etcd takes: pages follow one another, and the last one says so.
@@ -65,6 +66,29 @@ func TestEveryLiveGrantIsListedOnceAndNoneOfADeadSession(t *testing.T) {
 	for _, x := range p.Sessions {
 		if want := map[string]int{sessions["a"]: 120, sessions["b"]: 2}[x.ID]; x.Held != want {
 			t.Errorf("session of %s holds %d, want %d", x.OwnerID, x.Held, want)
+		}
+	}
+}
+
+// After its start a lock-server knows of no deadline and has to ask etcd about every lease of a page. That etcd is far away
+// must not add up.
+func TestAListOfAFarEtcdTakesNoLongerThanAnOperationMay(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	relay := locktest.NewRelay(t, p.Address())
+	far := p.Open(t, relay.Address())
+	for n := range 100 {
+		p.acquire(fmt.Sprint("k", n), time.Minute)
+	}
+	p.wantHeard(far, 100)
+	relay.Delay(25 * time.Millisecond) // each way: one after the other, a page's questions would take five seconds
+	g, err := far.(lock.Lister).ListGrants(t.Context(), lock.ListQuery{Limit: 1000})
+	if err != nil || len(g.Grants) != 100 {
+		t.Fatalf("listed %d grants, %v", len(g.Grants), err)
+	}
+	for _, x := range g.Grants {
+		if left := time.Until(x.ExpiresAt); left <= 0 || left > time.Minute {
+			t.Errorf("%s is left of %+v", left, x)
 		}
 	}
 }

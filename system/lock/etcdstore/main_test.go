@@ -106,7 +106,12 @@ func (b *backend) Open(t testing.TB, address string) lock.Store {
 
 func open(t testing.TB, endpoints ...string) lock.Store {
 	t.Helper()
-	s, err := openStore(endpoints, slog.New(slog.DiscardHandler))
+	return openLogging(t, slog.DiscardHandler, endpoints...)
+}
+
+func openLogging(t testing.TB, log slog.Handler, endpoints ...string) lock.Store {
+	t.Helper()
+	s, err := openStore(endpoints, slog.New(log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,8 +21,8 @@ import (
 func TestALeaseThatEtcdWouldStretchIsRefusedAndTheShortestNamed(t *testing.T) {
 	t.Parallel()
 	url := slowMember(t)
-	c := connect(t, url)
-	s := open(t, url)
+	c, said := connect(t, url), &logged{}
+	s := openLogging(t, said, url)
 	locktest.Eventually(t, "etcd answers", func() bool { return s.Ping(t.Context()) == nil })
 	x, err := s.OpenSession(t.Context(), "a", 2*time.Second)
 	if err != nil || x.TTL != 2*time.Second {
@@ -41,6 +43,9 @@ func TestALeaseThatEtcdWouldStretchIsRefusedAndTheShortestNamed(t *testing.T) {
 		t.Fatalf("got %+v, %v", a, err)
 	}
 	locktest.Eventually(t, "only what was granted has a lease", func() bool { return len(leases(t, c)) == 2 })
+	if warnings := said.at(slog.LevelWarn, "LOCK_SESSION_TTL"); len(warnings) != 1 || !strings.Contains(warnings[0], "shortest=2s") {
+		t.Errorf("it was said of the shortest lease: %q", warnings)
+	}
 }
 
 // slowMember starts an etcd as it is shipped, whose shortest lease is longer than a second.

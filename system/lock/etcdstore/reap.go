@@ -1,50 +1,101 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"fenceproof/system/lock"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 )
 
 // reapLimit bounds the keys that one pass removes: they share a transaction, and etcd takes 128 operations in one.
 const reapLimit = 100
 
+// asked bounds the questions about leases that are asked of etcd at once.
+const asked = 16
+
 // Reap tells what has expired since the last pass among what this process has served, and removes the locks' keys that
 // dead sessions left. Those grants are over since their session ended; this is nothing but cleaning.
 func (s *Store) Reap(ctx context.Context) (lock.Reaped, error) {
-	r, orphans, synced := s.view.due()
-	if !synced {
-		return r, fmt.Errorf("reap: %w: the watch is not established", lock.ErrUnavailable)
-	}
-	r.More = len(orphans) == reapLimit
-	if len(orphans) == 0 {
-		return r, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
-	if err := s.remove(ctx, orphans); err != nil {
+	d := s.view.due()
+	r, err := s.expired(ctx, d.suspects)
+	r.More = d.more
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("ask what has expired: %w", err)
+	case d.down != nil:
+		return r, fmt.Errorf("reap: %w: the watch is not established: %w", lock.ErrUnavailable, d.down)
+	case len(d.orphans) == 0:
+		return r, nil
+	}
+	if err := s.remove(ctx, d.orphans); err != nil {
 		return r, fmt.Errorf("remove the keys of dead sessions: %w", err)
 	}
 	return r, nil
 }
 
-// due takes what expired since the last call, and names locks whose session is gone.
-func (v *view) due() (ended lock.Reaped, orphans map[string]held, synced bool) {
+// due is what there is for Reap to do.
+type due struct {
+	suspects []suspect
+	orphans  map[string]held // locks whose session is gone
+	more     bool
+	down     error // why the watch is not established
+}
+
+// errNotYet is why a watch is not established that never broke.
+var errNotYet = errors.New("it was not opened yet")
+
+func (v *view) due() due {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	ended, v.ended = v.ended, lock.Reaped{}
-	orphans = map[string]held{}
+	n := min(len(v.suspects), reapLimit)
+	d := due{suspects: v.suspects[:n:n], orphans: map[string]held{}}
+	v.suspects = v.suspects[n:]
 	for key := range v.orphans {
-		if len(orphans) == reapLimit {
+		if len(d.orphans) == reapLimit {
 			break
 		}
-		orphans[key] = v.locks[key].held
+		d.orphans[key] = v.locks[key].held
 	}
-	return ended, orphans, v.synced
+	d.more = n == reapLimit || len(d.orphans) == reapLimit
+	if !v.synced {
+		d.down = cmp.Or(v.lastErr, errNotYet)
+	}
+	return d
+}
+
+// expired tells which of the suspects have expired. The others were kept alive and ended by another process: their leases
+// are still there, because that leaves them alone for a while. What could not be asked within that time is not told.
+func (s *Store) expired(ctx context.Context, all []suspect) (r lock.Reaped, err error) {
+	ended := make([]bool, len(all))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(asked)
+	for i, x := range all {
+		if time.Since(x.heard) < rest-callTimeout {
+			asking.Go(func() (err error) {
+				_, ended[i], err = s.leases.remaining(ctx, x.lease)
+				return err
+			})
+		}
+	}
+	err = asking.Wait()
+	for i, x := range all {
+		switch {
+		case !ended[i]:
+		case x.grant != nil:
+			r.Grants = append(r.Grants, *x.grant)
+		default:
+			r.Sessions = append(r.Sessions, *x.session)
+		}
+	}
+	return r, err
 }
 
 // remove deletes keys, each only where it still carries the dead session's grant and the session is indeed gone.
@@ -63,7 +114,7 @@ func (s *Store) remove(ctx context.Context, orphans map[string]held) error {
 	for i, key := range keys {
 		if h := orphans[key]; r.Responses[i].GetResponseTxn().Succeeded {
 			s.view.forget(key, h.token, r.Header.Revision)
-			s.leases.drop(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()})
+			s.leases.discard(&lease{id: h.lease, ttl: h.ttl, sent: time.Now()}, 0)
 		}
 	}
 	return nil

@@ -139,7 +139,7 @@ func (s *Store) closeSession(ctx context.Context, id string) error {
 	}
 	s.view.closed(id)
 	if kv := r.Responses[0].GetResponseDeleteRange().PrevKvs; len(kv) > 0 {
-		s.leases.drop(&lease{id: kv[0].Lease, ttl: lock.MaxTTL, sent: time.Now()})
+		s.leases.discard(&lease{id: kv[0].Lease, ttl: lock.MaxTTL, sent: time.Now()}, rest)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func Open(endpoints []string, log *slog.Logger) (*Store, error) {
 		return nil, fmt.Errorf("open the lock store: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{members: m, view: newView(), turns: turns.New(), log: log, stop: stop}
+	s := &Store{members: m, view: newView(log), turns: turns.New(), log: log, stop: stop}
 	s.leases = newLeases(s)
 	s.done.Go(func() { s.follow(ctx) })
 	s.done.Go(func() { s.leases.bury(ctx) })
@@ -87,7 +87,7 @@ func (s *Store) ask(ctx context.Context, call func(context.Context, *member) err
 	suspect := time.AfterFunc(suspectAfter, func() { s.members.failed(m) })
 	defer suspect.Stop()
 	err := outcome(call(limited, m))
-	if errors.Is(err, lock.ErrUnavailable) && ctx.Err() == nil {
+	if errors.Is(err, lock.ErrUnavailable) && ctx.Err() == nil && !everywhere(err) {
 		s.members.failed(m)
 	}
 	return err

@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -22,13 +23,17 @@ type view struct {
 	orphans  map[string]int64 // locks whose session is gone, and their tokens: over, and to be removed
 	ends     map[string]int64 // locks whose keys this process has deleted, and when: the watch has yet to tell it
 	waiters  map[string]map[chan struct{}]struct{}
-	ended    lock.Reaped // what ended by expiry since the last Reap
+	suspects []suspect // what may have ended by expiry since the last Reap
+	lastErr  error     // why the watch is not established
+	unread   map[string]struct{}
+	log      *slog.Logger
 }
 
 // entry is a lock's key.
 type entry struct {
 	held
 	deadline time.Time // when the lease runs out by what this process has sent; zero: it sent nothing
+	own      bool      // this process has made the grant, and the lease
 }
 
 // presence is a session's key.
@@ -41,13 +46,44 @@ type presence struct {
 	keys     map[string]struct{}
 }
 
-func newView() *view {
-	return &view{moved: make(chan struct{}), wanted: make(chan struct{}, 1), locks: map[string]*entry{},
+func newView(log *slog.Logger) *view {
+	return &view{log: log, unread: map[string]struct{}{}, moved: make(chan struct{}), wanted: make(chan struct{}, 1), locks: map[string]*entry{},
 		sessions: map[string]*presence{}, orphans: map[string]int64{}, ends: map[string]int64{}, waiters: map[string]map[chan struct{}]struct{}{}}
 }
 
-// expiries bounds what is remembered for the next Reap.
-const expiries = 4096
+// suspect is a grant or a session of which this process knows until when its lease lived unless another process kept it
+// alive, and whose key went later than that. It has expired unless the lease is still there.
+type suspect struct {
+	lease   int64
+	heard   time.Time
+	grant   *lock.Grant
+	session *lock.Session
+}
+
+const (
+	// suspicions bounds what is remembered for the next Reap.
+	suspicions = 4096
+	// unreadable bounds the keys that were complained of.
+	unreadable = 1024
+)
+
+// suspect remembers x. The caller holds mu.
+func (v *view) suspect(x suspect) {
+	if len(v.suspects) < suspicions {
+		x.heard = time.Now()
+		v.suspects = append(v.suspects, x)
+	}
+}
+
+// complain says once that a key's value is not one of this package's. The caller holds mu.
+func (v *view) complain(key []byte, err error) {
+	if _, known := v.unread[string(key)]; known || len(v.unread) >= unreadable {
+		return
+	}
+	v.unread[string(key)] = struct{}{}
+	v.log.Error("a key of etcd cannot be read and is left aside: nobody can acquire that lock or heartbeat that session until it is deleted",
+		"key", string(key), "error", err.Error())
+}
 
 // advance says that everything up to revision has been told. The caller holds mu.
 func (v *view) advance(revision int64, synced bool) {
@@ -83,6 +119,7 @@ func (v *view) put(key string, e entry) {
 	defer v.mu.Unlock()
 	old := v.locks[key]
 	if old != nil && old.token == e.token {
+		old.own = old.own || e.own
 		if e.deadline.After(old.deadline) {
 			old.deadline = e.deadline
 		}
@@ -188,20 +225,20 @@ func (v *view) guess(key string) (h held, live bool) {
 }
 
 // known is the grant (key, token), as it was made: nothing of that ever changes. It may be over.
-func (v *view) known(key string, token int64) (h held, deadline time.Time, ok bool) {
+func (v *view) known(key string, token int64) (e entry, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if e := v.locks[key]; e != nil && e.token == token {
-		return e.held, e.deadline, true
+		return *e, true
 	}
-	return held{}, time.Time{}, false
+	return entry{}, false
 }
 
 // session is the session as it was opened. It may be gone.
 func (v *view) session(id string) (x presence, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p := v.sessions[id]; p != nil {
+	if p := v.sessions[id]; p != nil && p.ttl > 0 {
 		return presence{lease: p.lease, ownerID: p.ownerID, ttl: p.ttl}, true
 	}
 	return presence{}, false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -28,11 +29,15 @@ func (s *Store) follow(ctx context.Context) {
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, time.Second
 	for ctx.Err() == nil {
 		err := s.hear(ctx, pause.Reset)
-		s.view.lost()
+		news := s.view.lost(err)
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.Debug("the watch broke and is opened again", "error", err.Error())
+		level := slog.LevelDebug
+		if news {
+			level = slog.LevelWarn
+		}
+		s.log.Log(ctx, level, "the watch broke and is opened again", "error", err.Error())
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause.NextBackOff()):
@@ -70,9 +75,7 @@ func (s *Store) hear(ctx context.Context, opened func()) error {
 				created = true
 				opened()
 			}
-			if err := s.view.apply(r); err != nil {
-				return err
-			}
+			s.view.apply(r)
 		case <-s.view.wanted:
 			askProgress(ctx, m, created)
 		case <-quiet.C:
@@ -105,11 +108,12 @@ func (s *Store) load(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("read all locks and sessions: %w", err)
 	}
 	locks, sessions := r.Responses[0].GetResponseRange().Kvs, r.Responses[1].GetResponseRange().Kvs
-	return r.Header.Revision, s.view.load(r.Header.Revision, locks, sessions)
+	s.view.load(r.Header.Revision, locks, sessions)
+	return r.Header.Revision, nil
 }
 
 // load replaces the view by what etcd has at revision. What this process did later, or knows besides, is kept.
-func (v *view) load(revision int64, locks, sessions []*mvccpb.KeyValue) error {
+func (v *view) load(revision int64, locks, sessions []*mvccpb.KeyValue) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before, gone := v.locks, v.sessions
@@ -121,9 +125,7 @@ func (v *view) load(revision int64, locks, sessions []*mvccpb.KeyValue) error {
 		}
 	}
 	for _, kv := range sessions {
-		if err := v.applySession(kv, gone); err != nil {
-			return err
-		}
+		v.applySession(kv, gone)
 	}
 	for key, e := range before {
 		if e.token > revision {
@@ -131,27 +133,27 @@ func (v *view) load(revision int64, locks, sessions []*mvccpb.KeyValue) error {
 		}
 	}
 	for _, kv := range locks {
-		if err := v.applyLock(kv, before); err != nil {
-			return err
-		}
+		v.applyLock(kv, before)
 	}
 	maps.DeleteFunc(v.ends, func(_ string, at int64) bool { return at <= revision })
 	for key := range v.waiters {
 		v.wake(key) // whatever happened meanwhile was not heard
 	}
 	v.advance(revision, true)
-	return nil
 }
 
-// lost says that nothing is told any more.
-func (v *view) lost() {
+// lost says that nothing is told any more, and tells whether that, or the reason, is news.
+func (v *view) lost(reason error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	news = v.synced || v.lastErr == nil || v.lastErr.Error() != reason.Error()
+	v.lastErr = reason
 	v.advance(0, false)
+	return news
 }
 
 // apply takes in what the watch has said. Revisions come whole and in order.
-func (v *view) apply(r clientv3.WatchResponse) error {
+func (v *view) apply(r clientv3.WatchResponse) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	revision := int64(0)
@@ -160,70 +162,66 @@ func (v *view) apply(r clientv3.WatchResponse) error {
 	}
 	for _, e := range r.Events {
 		revision = e.Kv.ModRevision
-		if err := v.applyEvent(e); err != nil {
-			return err
-		}
+		v.applyEvent(e)
 	}
 	v.advance(revision, true)
-	return nil
 }
 
-func (v *view) applyEvent(e *clientv3.Event) error {
-	if key, ok := lockOf(e.Kv.Key); ok {
-		if e.Type == clientv3.EventTypeDelete {
-			v.deleted(key, e.Kv.ModRevision)
-			return nil
-		}
-		return v.applyLock(e.Kv, v.locks)
+// applyEvent takes in one event; that of a revocation says nothing here.
+func (v *view) applyEvent(e *clientv3.Event) {
+	deleted := e.Type == clientv3.EventTypeDelete
+	if key, ok := lockOf(e.Kv.Key); ok && deleted {
+		v.deleted(key, e.Kv.ModRevision)
+	} else if ok {
+		v.applyLock(e.Kv, v.locks)
 	}
-	if id, ok := sessionOf(e.Kv.Key); ok {
-		if e.Type == clientv3.EventTypeDelete {
-			v.sessionDeleted(id)
-			return nil
-		}
-		return v.applySession(e.Kv, v.sessions)
+	if id, ok := sessionOf(e.Kv.Key); ok && deleted {
+		v.sessionDeleted(id)
+	} else if ok {
+		v.applySession(e.Kv, v.sessions)
 	}
-	return nil // a revocation
 }
 
-// applyLock takes in a lock's key as etcd has it. The caller holds mu.
-func (v *view) applyLock(kv *mvccpb.KeyValue, known map[string]*entry) error {
+// applyLock takes in a lock's key as etcd has it. One that cannot be read is left aside. The caller holds mu.
+func (v *view) applyLock(kv *mvccpb.KeyValue, known map[string]*entry) {
 	key, _ := lockOf(kv.Key)
 	h, err := heldOf(kv)
 	if err != nil {
-		return err
+		v.complain(kv.Key, err)
+		v.unset(key)
+		return
 	}
 	if newer := v.locks[key]; newer != nil && newer.token > h.token || h.token < v.ends[key] {
-		return nil // this process has done something since
+		return // this process has done something since
 	}
 	e := entry{held: h}
 	if old := known[key]; old != nil && old.token == h.token {
-		e.deadline = old.deadline
+		e.deadline, e.own = old.deadline, old.own
 	}
 	v.set(key, e)
-	return nil
 }
 
-// applySession takes in a session's key as etcd has it; it is put once. The caller holds mu.
-func (v *view) applySession(kv *mvccpb.KeyValue, known map[string]*presence) error {
+// applySession takes in a session's key as etcd has it; it is put once. One that cannot be read is a session nevertheless:
+// its grants live while its key is there. The caller holds mu.
+func (v *view) applySession(kv *mvccpb.KeyValue, known map[string]*presence) {
 	id, _ := sessionOf(kv.Key)
 	var value sessionValue
 	if err := json.Unmarshal(kv.Value, &value); err != nil {
-		return fmt.Errorf("key %q of etcd holds no session: %w", kv.Key, err)
+		v.complain(kv.Key, err)
+		value = sessionValue{}
 	}
 	if v.sessions[id] != nil {
-		return nil // opened by this process, which knows more
+		return // opened by this process, which knows more
 	}
 	x := &presence{created: kv.CreateRevision, lease: kv.Lease, ownerID: value.OwnerID, ttl: fromMillis(value.TTLMillis), keys: map[string]struct{}{}}
 	if old := known[id]; old != nil {
 		x.deadline = old.deadline
 	}
 	v.sessions[id] = x
-	return nil
 }
 
 // deleted takes in the end of a lock's key. Who knows of the grant until when it lived, and sees it end no earlier and not
-// by its own doing, saw its lease expire. The caller holds mu.
+// by its own doing, has probably seen its lease expire. The caller holds mu.
 func (v *view) deleted(key string, revision int64) {
 	v.wake(key)
 	if revision >= v.ends[key] {
@@ -233,8 +231,9 @@ func (v *view) deleted(key string, revision int64) {
 	if e == nil || e.token > revision {
 		return
 	}
-	if passed(e.deadline) && len(v.ended.Grants) < expiries {
-		v.ended.Grants = append(v.ended.Grants, e.grant(key, wall(e.deadline)))
+	if passed(e.deadline) {
+		g := e.grant(key, wall(e.deadline))
+		v.suspect(suspect{lease: e.lease, grant: &g})
 	}
 	v.unset(key)
 }
@@ -242,8 +241,8 @@ func (v *view) deleted(key string, revision int64) {
 // sessionDeleted takes in the end of a session. The caller holds mu.
 func (v *view) sessionDeleted(id string) {
 	x := v.sessions[id]
-	if x != nil && passed(x.deadline) && len(v.ended.Sessions) < expiries {
-		v.ended.Sessions = append(v.ended.Sessions, lock.Session{ID: id, OwnerID: x.ownerID, TTL: x.ttl, ExpiresAt: wall(x.deadline)})
+	if x != nil && passed(x.deadline) {
+		v.suspect(suspect{lease: x.lease, session: &lock.Session{ID: id, OwnerID: x.ownerID, TTL: x.ttl, ExpiresAt: wall(x.deadline)}})
 	}
 	v.forgetSession(id)
 }
