@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,9 @@ func As[A any, S lock.Store](open func(A, *slog.Logger) (S, error)) Opener[A] {
 }
 
 // RunBroken asks whether the contract's tests can fail. Each *.patch in testdata/broken breaks a rule in a copy of the
-// package that is being tested; on the store of that copy, every test that its lines "Must-Fail:" name has to fail.
+// package that is being tested; on the store of that copy, every test that its lines "Must-Fail:" name has to fail, and all
+// of its lines "Must-Say:" have to be in what they say: a backend that did not start is no reason. On a copy that nothing
+// was changed in, all these tests have to pass, under the same conditions.
 //
 // The copies exist for the compiler alone. One test binary has them all: in it, the variable openStore of the package's
 // tests, an Opener, is the broken package's Open.
@@ -51,7 +54,19 @@ func RunBroken(t *testing.T) {
 		}
 		all = append(all, b)
 	}
-	binary := buildBroken(t, all)
+	intact := &broken{name: "intact", title: "Nothing is broken"}
+	for _, b := range all {
+		for _, name := range b.tests {
+			if !slices.Contains(intact.tests, name) {
+				intact.tests = append(intact.tests, name)
+			}
+		}
+	}
+	binary := buildBroken(t, append(all, intact))
+	t.Run(intact.name, func(t *testing.T) {
+		t.Parallel()
+		intact.mustPass(t, binary)
+	})
 	for _, b := range all {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +80,7 @@ type broken struct {
 	name  string
 	title string
 	tests []string
+	says  []string
 	files []*gitdiff.File
 }
 
@@ -86,16 +102,64 @@ func readBroken(path string) (*broken, error) {
 			b.title = value
 		case "Must-Fail":
 			b.tests = append(b.tests, value)
+		case "Must-Say":
+			b.says = append(b.says, value)
 		}
 	}
-	if b.title == "" || len(b.tests) == 0 || len(files) == 0 {
-		return nil, fmt.Errorf("%s needs a Title, a Must-Fail and a change", path)
+	if b.title == "" || len(b.tests) == 0 || len(b.says) == 0 || len(files) == 0 {
+		return nil, fmt.Errorf("%s needs a Title, a Must-Fail, a Must-Say and a change", path)
 	}
 	return b, nil
 }
 
-// mustFail runs the named tests on the broken store.
+// runs bounds how often the named tests are run whose result this machine may have spoiled.
+const runs = 3
+
+// mustFail runs the named tests on the broken store. They are run again where they failed for another reason than the
+// patch's; a test that passes has had its chance.
 func (b *broken) mustFail(t *testing.T, binary string) {
+	t.Helper()
+	var out []byte
+	var missing string
+	for range runs {
+		out = b.run(t, binary)
+		for _, name := range b.tests {
+			if !bytes.Contains(out, []byte("--- FAIL: "+name+" ")) {
+				t.Fatalf("%s, and %s does not notice:\n%s", b.title, name, out)
+			}
+		}
+		if missing = b.unsaid(out); missing == "" {
+			return
+		}
+	}
+	t.Errorf("%s, and nobody says %q:\n%s", b.title, missing, out)
+}
+
+// unsaid is the first of what the patch's tests have to say that out has not.
+func (b *broken) unsaid(out []byte) string {
+	for _, s := range b.says {
+		if !bytes.Contains(out, []byte(s)) {
+			return s
+		}
+	}
+	return ""
+}
+
+// mustPass runs the named tests on the copy that nothing was changed in.
+func (b *broken) mustPass(t *testing.T, binary string) {
+	t.Helper()
+	var out []byte
+	for range runs {
+		out = b.run(t, binary)
+		if !slices.ContainsFunc(b.tests, func(name string) bool { return !bytes.Contains(out, []byte("--- PASS: "+name+" ")) }) {
+			return
+		}
+	}
+	t.Errorf("%s, and not all of its tests pass:\n%s", b.title, out)
+}
+
+// run runs the named tests on the store, and returns what they said.
+func (b *broken) run(t *testing.T, binary string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "-test.timeout=60s", "-test.v", "-test.run="+pattern(b.tests))
 	cmd.Env = append(os.Environ(), chooser+"="+b.name)
@@ -104,11 +168,7 @@ func (b *broken) mustFail(t *testing.T, binary string) {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%s: %v\n%s", b.title, err, out)
 	}
-	for _, name := range b.tests {
-		if !bytes.Contains(out, []byte("--- FAIL: "+name+" ")) {
-			t.Errorf("%s, and %s does not notice:\n%s", b.title, name, out)
-		}
-	}
+	return out
 }
 
 // pattern is the -run that names the tests, level by level.
