@@ -30,7 +30,8 @@ type late struct {
 }
 
 const (
-	// receiverLimit is how long it waits for somebody to take what was kept.
+	// receiverLimit is how long it waits for somebody to take what was kept. The proxy waits with it: it changes nothing on
+	// the link meanwhile, and takes no new connection.
 	receiverLimit = 500 * time.Millisecond
 	// mostKept bounds what is kept of one stream, in chunks of at most 32 KB. Beyond it nothing more is read.
 	mostKept = 1024
@@ -116,7 +117,8 @@ func (k *kept) ways(s *toxics.ToxicStub, hold bool) (in <-chan *stream.StreamChu
 	return in, s.Output, k.chunks[0], nil
 }
 
-// letGo hands on what was kept. Where nobody takes it the receiver has gone, and the stream ends here.
+// letGo hands on what was kept. Where nobody takes it the receiver has gone, or is paused behind full buffers, and the stream
+// ends here.
 func (k *kept) letGo(s *toxics.ToxicStub) {
 	for _, c := range k.chunks {
 		if s.WriteOutput(c, receiverLimit) != nil {
@@ -130,7 +132,8 @@ func (k *kept) letGo(s *toxics.ToxicStub) {
 	}
 }
 
-// drain reads what is still sent to somebody who has gone. It ends with the sender's connection.
+// drain reads what is still sent to somebody who has gone, so that nobody before it hangs. It ends with the sender's
+// connection, which the proxy closes when it stops, if nobody does before.
 func drain(in <-chan *stream.StreamChunk) {
 	for range in {
 	}

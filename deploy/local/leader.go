@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // EtcdLeader is the name of the member of etcd that leads now. An error says that none of those that answer does.
@@ -19,18 +20,20 @@ func (s *Stack) EtcdLeader(ctx context.Context) (string, error) {
 		name string
 		err  error
 	}
+	var asked sync.WaitGroup
+	defer asked.Wait()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // whoever is asked in vain is waited for no longer
+	defer cancel() // whoever has not answered yet is not waited for
 	answers := make(chan answer, len(members))
 	for _, m := range members {
-		go func() { // ends with ctx at the latest
+		asked.Go(func() {
 			leads, err := m.Leads(ctx)
 			if !leads {
 				answers <- answer{err: err}
 				return
 			}
 			answers <- answer{name: m.Name()}
-		}()
+		})
 	}
 	var errs []error
 	for range members {

@@ -38,7 +38,8 @@ type Link struct {
 	interposed io.Closer
 
 	mu     sync.Mutex
-	faults []string // the names of those that are on
+	faults []string      // the names of those that are on, or may be
+	turn   chan struct{} // holds whatever call into the toxics is not over yet
 }
 
 // faultLimit bounds every call to the proxy: taking a fault off can hang when a connection does.
@@ -49,7 +50,7 @@ func LinkName(from, to string) string { return from + "→" + to }
 
 // newLink opens a hop to a server that listens on upstream already.
 func newLink(from, to, upstream string, interpose Interposer) (*Link, error) {
-	l := &Link{From: from, To: to}
+	l := &Link{From: from, To: to, turn: make(chan struct{}, 1)}
 	if interpose != nil {
 		addr, closer, err := interpose(from, to, upstream)
 		if err != nil {
@@ -101,6 +102,22 @@ func (l *Link) close(ctx context.Context) error {
 		}
 	}
 	return errs.ErrorOrNil()
+}
+
+// inTurn has the proxy change its toxics, one change after the other: one that was waited for in vain is over before the next
+// begins. A fault that was taken off can so not come on behind its back.
+func (l *Link) inTurn(ctx context.Context, change func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, faultLimit)
+	defer cancel()
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("the link's proxy is still busy with an earlier change: %w", context.Cause(ctx))
+	}
+	return bounded(ctx, func() error {
+		defer func() { <-l.turn }()
+		return change()
+	})
 }
 
 // bounded waits for a call into the proxy no longer than faultLimit. One that hangs is left behind: there is no way to

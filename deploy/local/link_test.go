@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // echo is a server that answers every line with the same line, and remembers the lines. To a flood it answers 1000 lines.
@@ -22,6 +24,7 @@ type echo struct {
 
 func serveEcho(t *testing.T) (*echo, *Link) {
 	t.Helper()
+	before := goleak.IgnoreCurrent()
 	e := &echo{}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,6 +50,9 @@ func serveEcho(t *testing.T) (*echo, *Link) {
 		}
 		l.Close()
 		work.Wait()
+		if err := goleak.Find(before); err != nil { // the proxy's streams included, and whoever drains one
+			t.Error(err)
+		}
 	})
 	return e, link
 }
