@@ -10,14 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-)
+	"fenceproof/system/wire"
 
-// Limits of what an operator says of a deed, as the contract has them (L8, P8).
-const (
-	maxOperator = 64
-	minReason   = 8
-	maxReason   = 1000
+	"github.com/spf13/cobra"
 )
 
 // deed is a command that changes something: somebody answers for it, and has a reason.
@@ -35,10 +30,10 @@ func (c *command) deed(x *cobra.Command) *deed {
 
 // check refuses a deed that could not be done anyhow, before anybody is asked.
 func (c *command) check(d *deed) error {
-	if err := spoken("--operator", d.operator, 1, maxOperator); err != nil {
+	if err := spoken("--operator", d.operator, 1, wire.MaxOperatorBytes); err != nil {
 		return err
 	}
-	if err := spoken("--reason", d.reason, minReason, maxReason); err != nil {
+	if err := spoken("--reason", d.reason, wire.MinReasonCharacters, wire.MaxReasonBytes); err != nil {
 		return err
 	}
 	if !c.yes && !c.terminal() {

@@ -120,6 +120,7 @@ var badBodies = []struct{ verb, body, mention string }{
 	{"resolve", `{"resolution":"ABANDONED","reason":"long enough"}`, "operator"},
 	{"resolve", `{"resolution":"ABANDONED","operator":"ops","reason":"short"}`, "reason"},
 	{"resolve", `{"resolution":"ABANDONED","operator":"ops","reason":"        "}`, "reason"},
+	{"resolve", `{"resolution":"ABANDONED","operator":"ops","reason":"` + strings.Repeat("x", 1001) + `"}`, "reason"},
 }
 
 var badQueries = []struct{ query, mention string }{

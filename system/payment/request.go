@@ -22,7 +22,6 @@ const (
 	maxKey       = 255
 	maxReference = 255
 	maxReason    = 2000
-	minReason    = 8 // what an operator must at least say, in characters
 )
 
 // readCommand reads path, headers and body; every error is a 400 that names what is wrong. Nothing is asked of paydb.
@@ -162,11 +161,11 @@ func (in resolveBody) check() error {
 	case machine.Absent:
 		return firstOf(instant("lookedUpAt", in.LookedUpAt), in.foreign("railReference", "operator", "reason"))
 	default:
-		if err := firstOf(text("operator", in.Operator, maxOwner), text("reason", in.Reason, maxReason), in.foreign("railReference", "lookedUpAt")); err != nil {
+		if err := firstOf(text("operator", in.Operator, wire.MaxOperatorBytes), text("reason", in.Reason, wire.MaxReasonBytes), in.foreign("railReference", "lookedUpAt")); err != nil {
 			return err
 		}
-		if utf8.RuneCountInString(strings.TrimSpace(in.Reason)) < minReason {
-			return wire.NewError(wire.InvalidRequest, "field \"reason\" needs %d characters at least", minReason)
+		if utf8.RuneCountInString(strings.TrimSpace(in.Reason)) < wire.MinReasonCharacters {
+			return wire.NewError(wire.InvalidRequest, "field \"reason\" needs %d characters at least", wire.MinReasonCharacters)
 		}
 		return nil
 	}

@@ -24,6 +24,14 @@ const (
 // MaxBody is the largest request body, in bytes.
 const MaxBody = 1 << 20
 
+// Limits of what an operator says of a deed (L8, P8): who does it, and why. The reason's blanks at either end do not count
+// towards its least.
+const (
+	MaxOperatorBytes    = 64
+	MinReasonCharacters = 8
+	MaxReasonBytes      = 1000
+)
+
 // Code is an error code of the envelope.
 type Code string
 

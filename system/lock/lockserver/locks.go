@@ -117,8 +117,8 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err := first(err, wire.Decode(w, r, &in)); err != nil {
 		return err
 	}
-	operator, err1 := required("operator", in.Operator, 1, maxOperator)
-	reason, err2 := required("reason", in.Reason, minReason, maxReason)
+	operator, err1 := required("operator", in.Operator, 1, wire.MaxOperatorBytes)
+	reason, err2 := required("reason", in.Reason, wire.MinReasonCharacters, wire.MaxReasonBytes)
 	if err := first(err1, err2); err != nil {
 		return err
 	}

@@ -17,13 +17,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits of a revoke's texts.
-const (
-	minReason   = 8
-	maxReason   = 1000
-	maxOperator = 64
-)
-
 // serve answers with what handle wrote, or with the envelope of its error.
 func (s *Server) serve(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
