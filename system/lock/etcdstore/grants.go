@@ -12,6 +12,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+// reads bounds the questions of one look at a key. Each after the second finds that the holder whom the one before it found
+// has gone with its session, and another one come.
+const reads = 12
+
 // keyState is a lock's key at one revision.
 type keyState struct {
 	held      // zero: there is no key
@@ -27,7 +31,7 @@ type keyState struct {
 func (s *Store) read(ctx context.Context, key, own string) (keyState, error) {
 	h, _ := s.view.guess(key)
 	var first keyState
-	for range tries {
+	for range reads {
 		guess := h.sessionID
 		ops := []clientv3.Op{clientv3.OpGet(lockPrefix + key), clientv3.OpGet(sessionPrefix+guess, clientv3.WithCountOnly())}
 		if own != "" {

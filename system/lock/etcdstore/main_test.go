@@ -52,7 +52,12 @@ type backend struct {
 
 func newBackend(t testing.TB) *backend {
 	t.Helper()
-	b := &backend{member: etcdtest.Start(t), grants: map[string][]int64{}}
+	return newBackendOn(t, etcdtest.Start(t))
+}
+
+func newBackendOn(t testing.TB, m *etcd.Member) *backend {
+	t.Helper()
+	b := &backend{member: m, grants: map[string][]int64{}}
 	b.moved = sync.NewCond(&b.mu)
 	b.client = connect(t, b.member.URL())
 	ctx, cancel := context.WithCancel(context.Background())

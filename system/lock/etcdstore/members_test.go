@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,11 +122,8 @@ func TestAMemberThatSaysNothingHoldsUpOnlyWhoeverAskedIt(t *testing.T) {
 func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	members := etcdtest.StartCluster(t, 3)
-	var endpoints []string
-	for _, m := range members {
-		endpoints = append(endpoints, m.URL())
-	}
-	s := open(t, endpoints...)
+	s := open(t, endpoints(members)...)
+	leader, followers := leaderOf(t, members)
 	x, err := s.OpenSession(t.Context(), "a", time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -141,9 +140,9 @@ func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.
 		}
 		return err == nil
 	}
-	do(t, members[0].Pause)
+	do(t, leader.Pause)
 	locktest.Eventually(t, "two of three members renew the grant", renewed)
-	do(t, members[1].Crash)
+	do(t, followers[0].Crash)
 	var all sync.WaitGroup
 	for name, call := range map[string]func() error{
 		"renew":     func() error { _, err := s.Renew(t.Context(), "k", a.FencingToken, 0); return err },
@@ -161,8 +160,8 @@ func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.
 		})
 	}
 	all.Wait()
-	do(t, members[1].Start)
-	do(t, members[0].Resume)
+	do(t, followers[0].Start)
+	do(t, leader.Resume)
 	locktest.Eventually(t, "the grant is renewed", renewed)
 	if err := s.Release(t.Context(), "k", a.FencingToken); err != nil {
 		t.Fatal(err)
@@ -171,4 +170,58 @@ func TestAChangeOfLeaderAndALostQuorumAreUnavailableAndNothingIsLost(t *testing.
 	if err != nil || next.FencingToken <= a.FencingToken {
 		t.Fatalf("got %+v, %v, after token %d", next, err, a.FencingToken)
 	}
+}
+
+func endpoints(members []*etcd.Member) (urls []string) {
+	for _, m := range members {
+		urls = append(urls, m.URL())
+	}
+	return urls
+}
+
+// leaderOf waits until one of the members leads. Those that are stopped are not to be among them.
+func leaderOf(t testing.TB, members []*etcd.Member) (leader *etcd.Member, others []*etcd.Member) {
+	t.Helper()
+	locktest.Eventually(t, "a member leads", func() bool {
+		for i, m := range members {
+			if leads, err := m.Leads(t.Context()); err == nil && leads {
+				leader, others = m, slices.Concat(members[:i], members[i+1:])
+				return true
+			}
+		}
+		return false
+	})
+	return leader, others
+}
+
+// cluster is a backend of several members, of which each store asks another one first.
+type cluster struct {
+	*backend
+	members []*etcd.Member
+	opened  atomic.Int64
+}
+
+func (c *cluster) Open(t testing.TB, _ string) lock.Store {
+	t.Helper()
+	urls, first := endpoints(c.members), int(c.opened.Add(1))%len(c.members)
+	return open(t, slices.Concat(urls[first:], urls[:first])...)
+}
+
+// The rules hold whichever member is asked, and after the leader under which the cluster began has lost its office and has
+// come back.
+func TestContractInAClusterThatHasChangedItsLeader(t *testing.T) {
+	t.Parallel()
+	locktest.Run(t, locktest.Backends{Shared: func(t testing.TB) locktest.Backend {
+		members := etcdtest.StartCluster(t, 3)
+		first, others := leaderOf(t, members)
+		do(t, first.Pause)
+		next, _ := leaderOf(t, others)
+		do(t, first.Resume)
+		do(t, first.AwaitHealthy)
+		locktest.Eventually(t, "the first leader knows that it leads no more", func() bool {
+			leads, err := first.Leads(t.Context())
+			return err == nil && !leads
+		})
+		return &cluster{backend: newBackendOn(t, next), members: members}
+	}})
 }

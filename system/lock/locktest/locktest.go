@@ -48,7 +48,7 @@ type Audit struct {
 	RevokedToken                   int64
 }
 
-// Backends say where the suite finds its backends.
+// Backends say where the suite finds its backends. The part of the suite for which there is none is not run.
 type Backends struct {
 	Shared func(t testing.TB) Backend // for tests that keep to keys and sessions of their own; they run side by side
 	Own    func(t testing.TB) Lone    // empty, for one test
@@ -79,35 +79,41 @@ func Main(m *testing.M, run func(*testing.M) int) int {
 
 // Run runs the contract.
 func Run(t *testing.T, b Backends) {
-	t.Run("Shared", func(t *testing.T) {
+	if b.Shared != nil {
+		sideways(t, "Shared", func(t *testing.T) {
+			shared := b.Shared(t)
+			for _, r := range shareable {
+				sideways(t, r.name, func(t *testing.T) { r.test(newWorld(t, shared)) })
+			}
+		})
+	}
+	if b.Own != nil {
+		sideways(t, "Own", func(t *testing.T) {
+			for _, r := range lonely {
+				sideways(t, r.name, func(t *testing.T) {
+					own := b.Own(t)
+					r.test(newWorld(t, own), own)
+				})
+			}
+		})
+	}
+	if b.Server != nil {
+		sideways(t, "Outage", func(t *testing.T) {
+			for _, r := range stopped {
+				sideways(t, r.name, func(t *testing.T) {
+					s := b.Server(t)
+					r.test(newWorld(t, s), s)
+				})
+			}
+		})
+	}
+}
+
+// sideways runs a part beside the others.
+func sideways(t *testing.T, name string, part func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
 		t.Parallel()
-		shared := b.Shared(t)
-		for _, r := range shareable {
-			t.Run(r.name, func(t *testing.T) {
-				t.Parallel()
-				r.test(newWorld(t, shared))
-			})
-		}
-	})
-	t.Run("Own", func(t *testing.T) {
-		t.Parallel()
-		for _, r := range lonely {
-			t.Run(r.name, func(t *testing.T) {
-				t.Parallel()
-				own := b.Own(t)
-				r.test(newWorld(t, own), own)
-			})
-		}
-	})
-	t.Run("Outage", func(t *testing.T) {
-		t.Parallel()
-		for _, r := range stopped {
-			t.Run(r.name, func(t *testing.T) {
-				t.Parallel()
-				s := b.Server(t)
-				r.test(newWorld(t, s), s)
-			})
-		}
+		part(t)
 	})
 }
 
