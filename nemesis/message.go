@@ -79,11 +79,12 @@ func (e *Engine) single(ctx context.Context, s plan.Step) error {
 	if s.On != "" {
 		of := s
 		of.Target = plan.Target(target.From)
-		var ok bool
-		if _, f.trig, ok = e.target(ctx, of); !ok {
+		held, trig, ok := e.target(ctx, of)
+		if !ok {
 			return nil
 		}
-		defer e.release(f.trig.proc)
+		defer e.release(held) // whose event it was is another matter: of a group, or of a server, it is somebody else's
+		f.trig = trig
 	}
 	if target.From == contract.Process(plan.Holder) {
 		f.target.From = f.trig.proc

@@ -250,3 +250,44 @@ func TestALinkThatIsNotThereIsAnError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Whose event begins a step and which process the step has in its hands differ where the link is a group's or a server's.
+func TestAMessageStepLetsGoOfWhatItHeldAndOfNobodyElse(t *testing.T) {
+	for _, target := range []plan.Target{"executor-*→rail-proxy", "rail-proxy→rail-stub", "executor-1→rail-proxy"} {
+		t.Run(string(target), func(t *testing.T) {
+			link, err := target.Link()
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := link.From
+			if from == plan.AnyExecutor {
+				from = contract.Executor(1)
+			}
+			wire := newHop(from, link.To)
+			s := delaySubmit(target)
+			s.On, s.Until, s.For = plan.SubmittedOK, "", plan.Duration(time.Millisecond)
+			e, done, _ := tell(t, newLog(), time.Hour, []*hop{wire}, s)
+			held := contract.Executor(1) // by another step
+			if link.From == held {
+				held = contract.RailProxy
+			}
+			if !e.take(held) {
+				t.Fatal("it is held already")
+			}
+			e.settle(t, 1)
+			e.Observe(delivered("executor-1", contract.OpSubmitted, "p", 7))
+			awaitAsked(t, wire)
+			wire.send(plan.Request, submit("executor-1", 7)).awaitRelease(t)
+			e.Observe(at(submit("executor-1", 7), history.Forwarded))
+			if err := done(); err != nil {
+				t.Fatal(err)
+			}
+			if !e.take(link.From) {
+				t.Errorf("%s is still held", link.From)
+			}
+			if e.take(held) {
+				t.Errorf("%s, which another step holds, was let go", held)
+			}
+		})
+	}
+}
