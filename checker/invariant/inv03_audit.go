@@ -6,7 +6,11 @@ import "fenceproof/checker/history"
 // log were judged commit by commit; that a SELECT comes to the same shows that none of its rows was missed. Where the two
 // disagree, the log lacks something, and nothing that rests on it can be judged.
 func (f *balance) audit(e *history.Event) {
-	if e.Op == history.OpAudited {
+	switch {
+	case e.Op == history.OpAudited && e.Msg != "":
+		f.book.hole(history.PayDB, "its sums could not be confirmed: %s", e.Msg)
+		return
+	case e.Op == history.OpAudited:
 		f.all(number(e.Attrs["accounts"]))
 		return
 	}

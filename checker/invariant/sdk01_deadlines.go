@@ -132,8 +132,12 @@ func (f *deadlines) acquit(e *history.Event) {
 	}
 }
 
-// fault follows the fault windows. One that was injected lasts until it is seen to be healed.
+// fault follows the fault windows. One that was injected lasts until it is seen to be healed. A revoke touches neither the
+// holder nor its links: the holder is told, and has no excuse.
 func (f *deadlines) fault(e *history.Event) {
+	if e.Op == contract.OpRevoke {
+		return
+	}
 	switch e.Phase {
 	case "inject":
 		f.windows[e.Window] = e.Target

@@ -142,7 +142,10 @@ func (e *evidence) collect(ctx context.Context) error {
 	}
 	e.rec.Complete(history.Wiretap)
 	if e.paydb != nil {
-		errs = append(errs, unlessLost(e.paydb.Close(ctx)))
+		err := e.paydb.Close(ctx)
+		if errs = append(errs, unlessLost(err)); err == nil {
+			e.audit(ctx, e.paydbURL)
+		}
 	}
 	if e.lockLog != nil {
 		errs = append(errs, unlessLost(e.lockLog.Close(ctx)))
@@ -150,9 +153,6 @@ func (e *evidence) collect(ctx context.Context) error {
 	if e.locksOnly {
 		e.rec.Complete(history.PayDB)
 		e.rec.Complete(history.Journal)
-	}
-	if e.paydb != nil {
-		errs = append(errs, e.audit(ctx, e.paydbURL))
 	}
 	if e.journal != nil {
 		errs = append(errs, unlessLost(e.journal.Close(ctx)))
