@@ -125,6 +125,13 @@ func TestDeadlines(t *testing.T) {
 			l.pass(late)
 			l.claim(token)
 		}, "deadline", 0, 0},
+		{"an operator took its key in between, which stops nobody", func(l live) {
+			token := l.lease()
+			l.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: contract.OpRevoke, Window: 1, Phase: "inject", Target: "executor-1"})
+			l.pass(late)
+			l.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: contract.OpRevoke, Window: 1, Phase: "healed", Target: "executor-1"})
+			l.claim(token)
+		}, "deadline", 0, 0},
 		{"it was stopped before it took the lease", func(l live) {
 			l.fault("executor-1", "inject")
 			l.pass(time.Second)
