@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +66,27 @@ func (s *stage) revision() int64 {
 		s.t.Fatal(err)
 	}
 	return r.Header.Revision
+}
+
+// questions is how often etcd was asked to keep a lease alive.
+func (s *stage) questions() (n int) {
+	s.t.Helper()
+	r, err := http.Get(s.member.URL() + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	const name = `grpc_server_msg_received_total{grpc_method="LeaseKeepAlive",grpc_service="etcdserverpb.Lease",grpc_type="bidi_stream"} `
+	_, rest, found := strings.Cut(string(text), name)
+	number, _, _ := strings.Cut(rest, "\n")
+	if n, err = strconv.Atoi(number); !found || err != nil {
+		s.t.Fatalf("etcd does not count the questions: %v", err)
+	}
+	return n
 }
 
 // leases lists the leases that etcd has.
@@ -162,6 +187,9 @@ func TestAGrantWhoseKeyIsGoneIsLostAlthoughItsLeaseLives(t *testing.T) {
 func TestALeaseThatIsSaidToBeGoneWhileItsKeyIsThereIsNotLost(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	if _, err := s.store.Heartbeat(t.Context(), s.session.ID); err != nil { // which leaves a stream that is kept
+		t.Fatal(err)
+	}
 	name := "fenceproof/session/" + s.session.ID
 	r, err := s.client.Get(t.Context(), name)
 	if err != nil {
@@ -173,8 +201,12 @@ func TestALeaseThatIsSaidToBeGoneWhileItsKeyIsThereIsNotLost(t *testing.T) {
 	if _, err := s.client.Revoke(t.Context(), clientv3.LeaseID(r.Kvs[0].Lease)); err != nil {
 		t.Fatal(err)
 	}
+	had := s.questions()
 	if _, err := s.store.Heartbeat(t.Context(), s.session.ID); !errors.Is(err, lock.ErrUnavailable) {
 		t.Fatalf("got %v", err)
+	}
+	if has := s.questions(); has != had+1 {
+		t.Errorf("that there is no lease was answered, and it was asked %d times", has-had)
 	}
 	if _, err := s.client.Delete(t.Context(), name); err != nil {
 		t.Fatal(err)
