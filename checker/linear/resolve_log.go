@@ -77,13 +77,14 @@ func (r *resolver) ended(g *grantLog) {
 	case r.asked(g, contract.OpRelease) > 0:
 		r.counts.Unheard++
 		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, r.asked(g, contract.OpRelease)))
+	case !r.heard[g.Token], byClock && c.Committed == 0:
+		// Nobody was told of the grant: the server may take it back, and its lease may have begun long before it was
+		// written down. Or nobody can say whether it had expired.
+		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, 0))
 	case !byClock && c.T >= r.alive(g)+g.TTL*int64(time.Millisecond):
 		// The store's clock is nobody's but its own; but a lease lives for its TTL from when it was last asked for.
 		r.counts.Expiries++
 		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, r.alive(g)+g.TTL*int64(time.Millisecond)))
-	case !r.heard[g.Token], byClock && c.Committed == 0:
-		// Nobody was told of the grant: the server may take it back. Or nobody can say whether it had expired.
-		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, 0))
 	}
 }
 
@@ -101,13 +102,11 @@ func (r *resolver) asked(g *grantLog, op contract.Op) int64 {
 	return 0
 }
 
-// alive is when g was last asked for with success: its lease ends a TTL after that at the earliest. It began when the lease
-// was made, which is after the grant was asked for and may be long before it was written down.
+// alive is when g, of which somebody was told, was last asked for with success: its lease ends a TTL after that at the
+// earliest. It began when the lease was made, which is after the grant was asked for and may be long before it was written
+// down.
 func (r *resolver) alive(g *grantLog) int64 {
 	at := r.from
-	if !r.heard[g.Token] {
-		at = max(at, g.Since) // nobody knows which request it was
-	}
 	for _, c := range r.about[g.Token] {
 		if c.Type == contract.OK && c.Back.I != 0 && c.Sent.T <= g.end.T && c.Op != contract.OpRelease {
 			at = max(at, c.Sent.T)

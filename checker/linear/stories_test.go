@@ -282,6 +282,26 @@ func TestTheLeaseOfAStoreWithoutAClockLastsForItsTTL(t *testing.T) {
 			t.Fatalf("%+v", f.Counts)
 		}
 	})
+	t.Run("or long before anybody saw a grant that nobody heard of, whose end is recorded late", func(t *testing.T) {
+		w := newWorld()
+		w.etcd, w.quiet = true, []span{{300, 500}, {1900, 2400}}
+		w.call(1, 0, "ann", history.Event{Op: contract.OpAcquire})
+		w.puts(400, "ann", 3)
+		w.granted(1010, 1015, "bob", 9, 1012)
+		w.removes(2360) // it ended at 1005
+		w.puts(2361, "bob", 9)
+		fine(t, w)
+	})
+	t.Run("and what nobody heard of, its server may take back before it ends", func(t *testing.T) {
+		w := newWorld()
+		w.etcd, w.quiet = true, []span{{100, 1500}}
+		w.call(1, 0, "ann", history.Event{Op: contract.OpAcquire})
+		w.puts(40, "ann", 3)
+		w.granted(160, 170, "bob", 9, 165)
+		w.removes(1400)
+		w.puts(1401, "bob", 9)
+		fine(t, w)
+	})
 	t.Run("and not before", func(t *testing.T) {
 		w := begin()
 		w.removes(1400)
