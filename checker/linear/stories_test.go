@@ -284,7 +284,7 @@ func TestTheLeaseOfAStoreWithoutAClockLastsForItsTTL(t *testing.T) {
 	})
 	t.Run("or long before anybody saw a grant that nobody heard of, whose end is recorded late", func(t *testing.T) {
 		w := newWorld()
-		w.etcd, w.quiet = true, []span{{300, 500}, {1900, 2400}}
+		w.etcd, w.quiet = true, []span{{350, 500}, {990, 2400}}
 		w.call(1, 0, "ann", history.Event{Op: contract.OpAcquire})
 		w.puts(400, "ann", 3)
 		w.granted(1010, 1015, "bob", 9, 1012)
