@@ -27,3 +27,58 @@ func TestAStepWhoseProcessIsHeldByAnotherSaysThatItWasNotDone(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 }
+
+func TestEveryStepWhoseTimeOrEventNeverCameIsToldOfWhenTheDriveEnds(t *testing.T) {
+	request := &plan.Message{Side: plan.Request, Op: contract.OpSubmit}
+	for name, c := range map[string]struct {
+		step plan.Step
+		why  string
+	}{
+		"a stop at an event":      {plan.Step{Fault: plan.Pause, Target: "holder", On: plan.SubmittedOK}, "no submitted.ok"},
+		"a kill at a time":        {plan.Step{Fault: plan.Kill, Target: "holder", At: plan.Duration(time.Hour)}, "planned at 1h0m0s and not done: the drive has ended"},
+		"a cut at an event":       {plan.Step{Fault: plan.Cut, Target: "holder", On: plan.SubmittedOK}, "no submitted.ok"},
+		"a message from an event": {plan.Step{Fault: plan.Delay, Target: "holder", On: plan.SubmittedOK, Message: request}, "no submitted.ok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.step.Fault.OnLink() || c.step.Fault.OnMessage() {
+				c.step.Target = "holder→rail-proxy"
+			}
+			l := newLog()
+			e, done, cancel := story(t, victims{}, l, 2*time.Hour, c.step)
+			if c.step.On != "" {
+				e.settle(t, 1)
+			}
+			cancel()
+			if err := done(); err != nil {
+				t.Fatal(err)
+			}
+			target := contract.Process(c.step.Target)
+			if c.step.Fault.OnMessage() {
+				target = "holder" // whose message it was to be is not known
+			}
+			if got := l.phases(target); got != PhaseFailed {
+				t.Fatalf("the log says %q", got)
+			}
+			if got := l.await(t, PhaseFailed, target).Msg; !strings.Contains(got, c.why) {
+				t.Errorf("the log says %q", got)
+			}
+			if s := e.Status(); s.Failed != 1 || s.Windows != 0 || len(s.Active) != 0 {
+				t.Errorf("status %+v", s)
+			}
+		})
+	}
+}
+
+func TestStepsWhoseTurnNeverCameAreToldOfOneByOne(t *testing.T) {
+	l := newLog()
+	s := plan.Step{Fault: plan.Pause, Target: "holder", On: plan.SubmittedOK}
+	e, done, cancel := story(t, victims{}, l, time.Hour, s, s, s, s)
+	e.settle(t, 2) // two at once
+	cancel()
+	if err := done(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.phases("holder"); got != "failed failed failed failed" || e.Status().Failed != 4 {
+		t.Errorf("the log says %q, the engine counts %d", got, e.Status().Failed)
+	}
+}

@@ -111,9 +111,10 @@ func (e *Engine) Status() Status {
 	return s
 }
 
-// Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, and those that wait
-// for a message from a time on from then on; the others in their order and at most plan.Together at once. When it returns everything is healed; the error says what could not be
-// healed, or not be tried. An injection whose effect was not seen is no error: the log and Status say so.
+// Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, and those that
+// wait for a message from a time on from then on; the others in their order and at most plan.Together at once. When it
+// returns everything is healed; the error says what could not be healed, or not be tried. An injection whose effect was not
+// seen is no error, nor is a step whose time or event never came: the log and Status say so of each.
 func (e *Engine) Run(ctx context.Context) error {
 	if len(e.plan.Steps) == 0 {
 		return nil
@@ -142,10 +143,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	steps := make(chan plan.Step)
 	work.Go(func() {
 		defer close(steps)
-		for _, s := range rest {
+		for i, s := range rest {
 			select {
 			case steps <- s:
 			case <-ctx.Done():
+				for _, s := range rest[i:] {
+					e.missed(s, trigger{}, contract.Process(s.Target), "the drive has ended, and its turn had not come")
+				}
 				return
 			}
 		}
@@ -164,6 +168,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // step waits for the step's time and trigger, injects, waits for its end and heals.
 func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 	if !wait(ctx, time.Until(begin.Add(time.Duration(s.At)))) {
+		e.missed(s, trigger{}, contract.Process(s.Target), "the drive has ended before")
 		return nil
 	}
 	switch {
@@ -180,6 +185,7 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 	}
 	defer e.release(target)
 	if !wait(ctx, time.Duration(s.Delay)) {
+		e.missed(s, trig, target, "the drive has ended before")
 		return nil
 	}
 	// The end may come while the injection is still being seen, so it is listened for from before.
@@ -231,7 +237,9 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 
 func reason(s plan.Step, t trigger) string {
 	why := "planned at " + s.At.String()
-	if s.On != "" {
+	if s.On != "" && t == (trigger{}) {
+		why = fmt.Sprintf("planned %s after %s", s.Delay, s.On)
+	} else if s.On != "" {
 		why = fmt.Sprintf("%s after %s for %s under token %d", s.Delay, s.On, t.subject(), t.token)
 	}
 	if s.Fault.OnLink() {

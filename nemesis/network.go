@@ -60,6 +60,7 @@ func (e *Engine) network(ctx context.Context, s plan.Step) error {
 		holder := of.Target == plan.Holder
 		h, heard := e.await(ctx, of, !holder)
 		if !heard {
+			e.missed(s, trig, contract.Process(s.Target), unheard(s))
 			return nil
 		}
 		if trig = h.trigger; holder {
@@ -77,7 +78,11 @@ func (e *Engine) network(ctx context.Context, s plan.Step) error {
 	}
 	links, ok := e.links(ctx, s, trig, e.plan.Hops(route))
 	defer e.letGo(links)
-	if !ok || !wait(ctx, time.Duration(s.Delay)) {
+	if !ok {
+		return nil
+	}
+	if !wait(ctx, time.Duration(s.Delay)) {
+		e.missed(s, trig, contract.Process(s.Target), "the drive has ended before")
 		return nil
 	}
 	return e.breakLinks(ctx, s, trig, links)
@@ -90,9 +95,7 @@ func (e *Engine) links(ctx context.Context, s plan.Step, trig trigger, all []con
 	for _, l := range all {
 		p := contract.Process(l.String())
 		if !e.takeWithin(ctx, p) {
-			if ctx.Err() == nil {
-				e.missed(s, trig, p, fmt.Sprintf("another step holds %s, and has for %s", l, e.patience))
-			}
+			e.missed(s, trig, p, e.heldBack(ctx, l.String()))
 			return taken, false
 		}
 		taken = append(taken, l)

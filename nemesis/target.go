@@ -28,6 +28,9 @@ func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, tri
 	if s.On != "" {
 		late := s.Target == plan.EtcdLeader // who that is will be known once the event was heard
 		held, heard := e.await(ctx, s, late)
+		if !heard {
+			e.missed(s, trig, named, unheard(s))
+		}
 		if !heard || !late {
 			return held.target, held.trigger, heard
 		}
@@ -43,9 +46,7 @@ func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, tri
 	if e.takeWithin(ctx, named) {
 		return named, trig, true
 	}
-	if ctx.Err() == nil {
-		e.missed(s, trig, named, fmt.Sprintf("another step holds %s, and has for %s", named, e.patience))
-	}
+	e.missed(s, trig, named, e.heldBack(ctx, string(named)))
 	return "", trigger{}, false
 }
 
@@ -109,6 +110,19 @@ func (e *Engine) leader(ctx context.Context) (contract.Process, error) {
 
 // leaderEvery is how often it is asked who leads while nobody does.
 const leaderEvery = 20 * time.Millisecond
+
+// unheard says that the event of s never came.
+func unheard(s plan.Step) string {
+	return fmt.Sprintf("the drive has ended, and no %s that it could begin with has come", s.On)
+}
+
+// heldBack says why what another step holds was waited for in vain.
+func (e *Engine) heldBack(ctx context.Context, what string) string {
+	if ctx.Err() != nil {
+		return fmt.Sprintf("the drive has ended, and another step holds %s", what)
+	}
+	return fmt.Sprintf("another step holds %s, and has for %s", what, e.patience)
+}
 
 // missed says of a step that it is not done, and why. Nothing may be left out in silence.
 func (e *Engine) missed(s plan.Step, trig trigger, target contract.Process, why string) {

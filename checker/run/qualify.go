@@ -12,9 +12,17 @@ import (
 // flaws is what a history tells of a run that no invariant judges: processes that ended although nobody had asked them
 // to, and faults that did not have their effect.
 type flaws struct {
+	// script tells that somebody wrote each step of the plan for what it shows: one that did not take place is a flaw as
+	// well. A generated plan has more steps that wait for an event than find it within the drive.
+	script   bool
 	ended    []string
 	injected map[int]*history.Event // by window, until the effect was seen
+	seen     map[int]bool           // by window
 	unseen   []string
+}
+
+func newFlaws(script bool) *flaws {
+	return &flaws{script: script, injected: map[int]*history.Event{}, seen: map[int]bool{}}
 }
 
 func (f *flaws) observe(e *history.Event) {
@@ -23,15 +31,15 @@ func (f *flaws) observe(e *history.Event) {
 		f.ended = append(f.ended, e.Msg)
 	case e.W != history.Nemesis:
 	case e.Phase == nemesis.PhaseInject:
-		if f.injected == nil {
-			f.injected = map[int]*history.Event{}
-		}
 		f.injected[e.Window] = e
 	case e.Phase == nemesis.PhaseSeen:
+		f.seen[e.Window] = true
 		delete(f.injected, e.Window)
 	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil:
 		delete(f.injected, e.Window)
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s was not seen (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
+	case e.Phase == nemesis.PhaseFailed && f.script && !f.seen[e.Window]:
+		f.unseen = append(f.unseen, fmt.Sprintf("the %s on %s did not take place (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
 	}
 }
 

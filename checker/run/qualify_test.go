@@ -26,18 +26,23 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		events   []history.Event
+		script   bool
 		violated bool
 		overall  verdict.Status
 		exit     int
 		words    string
 	}{
-		"all is well": {window(1, inject, seen, heal, healed), false, verdict.Pass, 0, "held"},
-		"an effect was not seen": {append(window(1, inject, seen, heal, healed), window(2, inject, failed, heal, healed)...), false,
+		"all is well": {window(1, inject, seen, heal, healed), false, false, verdict.Pass, 0, "held"},
+		"an effect was not seen": {append(window(1, inject, seen, heal, healed), window(2, inject, failed, heal, healed)...), false, false,
 			verdict.NotExercised, 2, "the effect of kill on paydb was not seen (window 2): for some reason; "},
-		"a step was not done":                         {window(1, failed), false, verdict.Pass, 0, "held"},
-		"what was seen did not heal":                  {window(1, inject, seen, heal, failed), false, verdict.Pass, 0, "held"}, // the harness' failure says so
-		"a process ended by itself":                   {[]history.Event{ended}, false, verdict.Inconclusive, 2, "rail-stub ended by itself (exit status 2)"},
-		"a process ended, and something was violated": {[]history.Event{ended}, true, verdict.Violated, 1, "violated: ; besides, rail-stub ended by itself"},
+		"a step of a generated plan was not done": {window(1, failed), false, false, verdict.Pass, 0, "held"},
+		"a step of a script was not done": {append(window(1, inject, seen, heal, healed), window(2, failed)...), true, false,
+			verdict.NotExercised, 2, "the kill on paydb did not take place (window 2): for some reason; "},
+		"all of a script was done":                    {window(1, inject, seen, heal, healed), true, false, verdict.Pass, 0, "held"},
+		"what a script did was seen, and did not end": {window(1, inject, seen, failed), true, false, verdict.Pass, 0, "held"},
+		"what was seen did not heal":                  {window(1, inject, seen, heal, failed), false, false, verdict.Pass, 0, "held"}, // the harness' failure says so
+		"a process ended by itself":                   {[]history.Event{ended}, false, false, verdict.Inconclusive, 2, "rail-stub ended by itself (exit status 2)"},
+		"a process ended, and something was violated": {[]history.Event{ended}, false, true, verdict.Violated, 1, "violated: ; besides, rail-stub ended by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inv := verdict.Invariant{ID: "INV-01", Status: verdict.Pass, Checked: 1}
@@ -46,11 +51,11 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 			}
 			v := &verdict.Run{Invariants: []verdict.Invariant{inv}}
 			v.Conclude()
-			var f flaws
+			f := newFlaws(c.script)
 			for _, e := range c.events {
 				f.observe(&e)
 			}
-			qualify(v, "", &f)
+			qualify(v, "", f)
 			if v.Overall != c.overall || v.Exit != c.exit || !strings.Contains(v.Reason, c.words) {
 				t.Errorf("%s, exit status %d: %s", v.Overall, v.Exit, v.Reason)
 			}
@@ -61,11 +66,11 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 func TestANegativeControlIsJudgedByWhatFellAndNotByWhatItsFaultsDid(t *testing.T) {
 	v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-02", Status: verdict.Violated}}, Expect: &verdict.Expectation{Must: []string{"INV-02"}}}
 	v.Conclude()
-	var f flaws
+	f := newFlaws(true)
 	for _, e := range window(1, nemesis.PhaseInject, nemesis.PhaseFailed) {
 		f.observe(&e)
 	}
-	if qualify(v, "", &f); v.Exit != verdict.ExitPass {
+	if qualify(v, "", f); v.Exit != verdict.ExitPass {
 		t.Errorf("exit status %d: %s", v.Exit, v.Reason)
 	}
 }

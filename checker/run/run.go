@@ -273,7 +273,7 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 	}
 	j := invariant.NewJudge(rec.Settings)
 	var cut, failed string
-	var flaws flaws
+	flaws := newFlaws(rec.Settings.Nemesis == plan.Script)
 	if harness != nil {
 		failed = harness.Error()
 	}
@@ -304,6 +304,6 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 	c := j.Counts()
 	v.Payouts, v.Refusals, v.Operations, v.Events = c.Payouts, c.Refusals, c.Operations, c.Events
 	v.Conclude()
-	qualify(v, cut, &flaws)
+	qualify(v, cut, flaws)
 	return v, nil
 }
