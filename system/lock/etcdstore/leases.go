@@ -26,7 +26,7 @@ const (
 	lastDig = time.Second
 	// rest is how long a lease is left alone whose key was deleted: that it is there tells every lock-server that the key
 	// did not go because the lease ran out.
-	rest = 3 * time.Second
+	rest = 5 * time.Second
 )
 
 // lease is a lease of etcd in the hands of this process. Its id was drawn here, so that it can be revoked although the

@@ -72,15 +72,17 @@ func (v *view) due() due {
 }
 
 // expired tells which of the suspects have expired. The others were kept alive and ended by another process: their leases
-// are still there, because that leaves them alone for a while. What could not be asked within that time is not told.
+// are still there, because that leaves them alone for a while. What could not be asked is asked at the next pass, and not
+// told when that time is over.
 func (s *Store) expired(ctx context.Context, all []suspect) (r lock.Reaped, err error) {
-	ended := make([]bool, len(all))
+	ended, open := make([]bool, len(all)), make([]bool, len(all))
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(asked)
 	for i, x := range all {
 		if time.Since(x.heard) < rest-callTimeout {
 			asking.Go(func() (err error) {
 				_, ended[i], err = s.leases.remaining(ctx, x.lease)
+				open[i] = err != nil
 				return err
 			})
 		}
@@ -88,6 +90,8 @@ func (s *Store) expired(ctx context.Context, all []suspect) (r lock.Reaped, err 
 	err = asking.Wait()
 	for i, x := range all {
 		switch {
+		case open[i]:
+			s.view.again(x)
 		case !ended[i]:
 		case x.grant != nil:
 			r.Grants = append(r.Grants, *x.grant)
@@ -96,6 +100,13 @@ func (s *Store) expired(ctx context.Context, all []suspect) (r lock.Reaped, err 
 		}
 	}
 	return r, err
+}
+
+// again remembers x for another pass.
+func (v *view) again(x suspect) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.suspects = append(v.suspects, x)
 }
 
 // remove deletes keys, each only where it still carries the dead session's grant and the session is indeed gone.

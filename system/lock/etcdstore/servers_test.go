@@ -217,3 +217,27 @@ func TestAGrantThatIsOverWithItsSessionIsNotRevokedAnyMore(t *testing.T) {
 		}
 	}
 }
+
+// What has expired is told although etcd did not answer when it was first asked.
+func TestAnExpiryThatCouldNotBeAskedForIsToldAtTheNextPass(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	relay := locktest.NewRelay(t, p.Address())
+	far := p.Open(t, relay.Address())
+	locktest.Eventually(t, "the far store answers", func() bool { return far.Ping(t.Context()) == nil })
+	g, err := far.TryAcquire(t.Context(), "k", "a", p.session.ID, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wantHeard(far, 0)
+	relay.Hold()
+	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if r, err := far.Reap(soon); !errors.Is(err, lock.ErrUnavailable) || len(r.Grants) > 0 {
+		t.Errorf("reaped %+v, %v", r, err)
+	}
+	relay.LetGo()
+	if r, err := far.Reap(t.Context()); err != nil || len(r.Grants) != 1 || r.Grants[0].FencingToken != g.FencingToken {
+		t.Fatalf("reaped %+v, %v", r, err)
+	}
+}
