@@ -83,7 +83,8 @@ func writePage(path string, before []piece, p piece, deadline time.Time) error {
 		return fmt.Errorf("write porcupine's page: %w", err)
 	}
 	if err = errors.Join(porcupine.Visualize(m, info, f), f.Close()); err != nil {
-		return fmt.Errorf("write porcupine's page: %w", err)
+		// Half a page shows nothing, and whoever judges the run again must not find one.
+		return fmt.Errorf("write porcupine's page: %w", errors.Join(err, os.Remove(path)))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,13 +36,23 @@ func Applies(s verdict.Settings) bool { return s.Workload == "lock" }
 // Options say how a history is judged.
 type Options struct {
 	Budget Budget // per key; zero is DefaultBudget
-	// Pages is the run's folder, where porcupine's page of every key that fails is written; "" writes none. The verdict
-	// is the same.
-	Pages string
+	// Run is the run's folder, where porcupine's page of every key that fails is; "" knows of none.
+	Run string
+	// Again says that the run was judged before: nothing is written then, and the pages are those that are there.
+	Again bool
 }
 
 // RestsOn lists the witnesses without which LIN-01 cannot be judged.
 func RestsOn() []history.Witness { return []history.Witness{history.LockDB, history.Wiretap} }
+
+// has tells whether whoever judged the run before has written that page.
+func (o *Options) has(page string) bool {
+	if !o.Again || o.Run == "" {
+		return false
+	}
+	file, err := os.Stat(filepath.Join(o.Run, page))
+	return err == nil && file.Mode().IsRegular()
+}
 
 // Judge judges the history in the folder dir. gaps says which witnesses are known not to be whole and why; where the
 // invariant rests on one of them nothing is searched. The program must call RunIfAsked first of all. An error is the
@@ -95,8 +106,8 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 	for _, key := range keys {
 		entries, size := s.entries(key)
 		t := task{Key: key, Frame: int64(len(shared)), Entries: size, Budget: j.options.Budget}
-		if j.options.Pages != "" && len(j.inv.Violations) < verdict.MaxViolations {
-			t.Page = filepath.Join(j.options.Pages, page(len(j.inv.Violations)+1))
+		if j.options.Run != "" && !j.options.Again && len(j.inv.Violations) < verdict.MaxViolations {
+			t.Page = filepath.Join(j.options.Run, page(len(j.inv.Violations)+1))
 		}
 		f, err := ask(ctx, &t, shared, entries)
 		if err != nil {
@@ -129,7 +140,7 @@ func (j *judgement) take(key string, f finding) {
 		j.inv.Found++
 		if n := len(j.inv.Violations); n < verdict.MaxViolations {
 			v := verdict.Violation{Sentence: f.Sentence, Key: key}
-			if f.Page || j.options.Pages == "" { // whoever judges the files again names the page that the run has
+			if f.Page || j.options.has(page(n+1)) {
 				v.Page = filepath.ToSlash(page(n + 1))
 			}
 			j.inv.Violations = append(j.inv.Violations, v)

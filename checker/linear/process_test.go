@@ -48,7 +48,7 @@ func busy() *world {
 }
 
 func TestAHistoryOfHealthyKeysPasses(t *testing.T) {
-	inv := verdictOf(t, store(t, busy().history()), Options{Pages: t.TempDir()})
+	inv := verdictOf(t, store(t, busy().history()), Options{Run: t.TempDir()})
 	if inv.Status != verdict.Pass || inv.Checked != 180 || inv.Danger["keys"] != 3 || inv.Danger["contended"] != 30 {
 		t.Fatalf("%+v", inv)
 	}
@@ -60,7 +60,7 @@ func TestAViolationHasItsEventsAndItsPageAndIsTheSameTwice(t *testing.T) {
 	w.acquires(4000, 4010, "<b>ann", 101)
 	w.acquires(4020, 4030, "bob", 102)
 	dir, run := store(t, w.history()), t.TempDir()
-	first := verdictOf(t, dir, Options{Pages: run})
+	first := verdictOf(t, dir, Options{Run: run})
 	if first.Status != verdict.Violated || first.Found != 1 {
 		t.Fatalf("%+v", first)
 	}
@@ -83,7 +83,24 @@ func TestAViolationHasItsEventsAndItsPageAndIsTheSameTwice(t *testing.T) {
 	if text := string(page); !strings.Contains(text, "acquire → token 102") || !strings.Contains(text, "acquire → token 101") || strings.Contains(text, "alert(1)") || strings.Contains(text, "<b>ann") {
 		t.Error("the page does not show the operations, or shows markup of the evidence")
 	}
-	if again := verdictOf(t, dir, Options{}); !reflect.DeepEqual(again, first) {
+	if again := verdictOf(t, dir, Options{Run: run, Again: true}); !reflect.DeepEqual(again, first) {
+		t.Errorf("judged again it is %+v, not %+v", again, first)
+	}
+}
+
+func TestAPageThatCouldNotBeWrittenIsNotNamedWhenTheRunIsJudgedAgain(t *testing.T) {
+	w := newWorld()
+	w.acquires(10, 20, "ann", 1)
+	w.acquires(30, 40, "bob", 2)
+	dir, run := store(t, w.history()), t.TempDir()
+	if err := os.WriteFile(filepath.Join(run, Folder), []byte("in the way"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	first := verdictOf(t, dir, Options{Run: run})
+	if first.Found != 1 || first.Violations[0].Page != "" {
+		t.Fatalf("%+v", first)
+	}
+	if again := verdictOf(t, dir, Options{Run: run, Again: true}); !reflect.DeepEqual(again, first) {
 		t.Errorf("judged again it is %+v, not %+v", again, first)
 	}
 }

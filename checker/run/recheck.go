@@ -14,7 +14,7 @@ import (
 // Recheck judges the history in the run's folder dir again, from its files alone. It writes nothing. The program must call
 // linear.RunIfAsked first of all.
 func Recheck(dir string) (*verdict.Run, error) {
-	v, err := judge(dir, nil, linear.Options{})
+	v, err := judge(dir, nil, linear.Options{Run: dir, Again: true})
 	if err != nil {
 		return nil, fmt.Errorf("recheck %s: %w", dir, err)
 	}

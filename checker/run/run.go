@@ -227,7 +227,7 @@ func (r *state) enter(phase string) {
 // conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read.
 func (r *state) conclude(harness error) (*verdict.Run, error) {
 	r.out.begin("judge")
-	v, err := judge(r.dir, harness, linear.Options{Pages: r.dir})
+	v, err := judge(r.dir, harness, linear.Options{Run: r.dir})
 	if err != nil {
 		return nil, err
 	}
