@@ -19,6 +19,7 @@ type extract struct {
 	frame    frame
 	open     map[int64]*opened
 	covered  int64
+	marked   int64 // when the lock store's latest watermark was recorded
 	unsettle int64 // answers that do not say what they must
 }
 
@@ -47,10 +48,22 @@ func (x *extract) observe(e *history.Event) error {
 		}
 	case e.W == history.LockDB && e.Op == history.OpWatermark:
 		x.covered = max(x.covered, e.Covers)
+		x.mark(e.T)
 	case e.W == history.LockDB && e.Op == history.OpCommit:
 		return x.commit(e)
 	}
 	return nil
+}
+
+// quiet is how long no watermark may come before the lock store counts as standing still: several should have.
+const quiet = int64(300 * time.Millisecond)
+
+// mark notes that at t the lock store was seen to be at work.
+func (x *extract) mark(t int64) {
+	if t-x.marked > quiet {
+		x.frame.Silences = append(x.frame.Silences, silence{x.marked, t})
+	}
+	x.marked = t
 }
 
 // followed lists the operations that say something about a key, and those that show the lock store's clock.
@@ -174,6 +187,7 @@ func sameGrant(ch *history.Change) bool {
 
 // finish ends the history: the calls that are still open were never answered.
 func (x *extract) finish() error {
+	x.mark(x.frame.End)
 	for _, id := range sortedKeys(x.open) {
 		if o := x.open[id]; o.call.Op != contract.OpHeartbeat {
 			if err := x.spool.put(o.key, entry{Call: o.call}); err != nil {

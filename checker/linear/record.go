@@ -66,8 +66,12 @@ type reading struct{ At, From, To int64 }
 type frame struct {
 	Epochs   []int64   // when each epoch began, by T; the first is 0
 	Readings []reading // in the order in which they ended
+	Silences []silence // of the lock store's log, in their order
 	End      int64     // T of the last event
 }
+
+// silence is a time, by T, in which no watermark of the lock store's log came.
+type silence struct{ From, To int64 }
 
 // entry is one record of a key: a call or a change.
 type entry struct {

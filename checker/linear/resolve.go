@@ -9,10 +9,21 @@ import (
 	"fenceproof/checker/contract"
 )
 
-// settling is how much later than it was recorded a change of the lock store may have become visible. A database writes a
-// commit to its log, where the witness sees it, a moment before it shows it to others, and that moment is as long as the
-// machine pleases.
+// settling is how much later than it was recorded a change of the lock store may have become visible, while the store is at
+// work. A database writes a commit to its log, where the witness sees it, a moment before it shows it to others, and that
+// moment is as long as the machine pleases. An answer tells of its change's visibility itself, however late it comes.
 const settling = int64(time.Second)
+
+// settled is by when a change that was recorded at t has become visible. The lock store makes it so in settling, and does
+// nothing while it stands still; where its log is silent, nobody knows that it does not.
+func (f *frame) settled(t int64) int64 {
+	by := t + settling
+	i := sort.Search(len(f.Silences), func(i int) bool { return f.Silences[i].To > t })
+	for ; i < len(f.Silences) && f.Silences[i].From < by; i++ {
+		by += f.Silences[i].To - max(f.Silences[i].From, t)
+	}
+	return by
+}
 
 // Counts says what the operations of a key were made of.
 type Counts struct {
@@ -53,7 +64,7 @@ type resolver struct {
 	opened []*call           // revokes of which nobody knows how they ended
 	silent []*grantLog       // grants that no answer told of
 	heard  map[int64]bool    // tokens that an acquire was answered
-	gone   map[int64]bool    // tokens whose release or revoke was answered as done
+	gone   map[int64]int64   // tokens whose release or revoke was answered as done, and when
 	counts Counts
 	ops    []Op
 }
@@ -63,7 +74,7 @@ type resolver struct {
 func resolve(k *keyLog, f *frame, c *clock) (epochs [][]Op, counts Counts, twice bool) {
 	for n := range f.Epochs {
 		r := &resolver{frame: f, clock: c, epoch: n, from: f.Epochs[n], to: forever,
-			byTok: map[int64]*grantLog{}, about: map[int64][]*call{}, heard: map[int64]bool{}, gone: map[int64]bool{}}
+			byTok: map[int64]*grantLog{}, about: map[int64][]*call{}, heard: map[int64]bool{}, gone: map[int64]int64{}}
 		if n+1 < len(f.Epochs) {
 			r.to = f.Epochs[n+1] - 1
 		}
@@ -169,10 +180,12 @@ func (r *resolver) index(c *call) {
 		}
 	case contract.OpRenew, contract.OpRelease:
 		r.about[c.Token] = append(r.about[c.Token], c)
-		r.gone[c.Token] = r.gone[c.Token] || done && c.Op == contract.OpRelease
+		if done && c.Op == contract.OpRelease {
+			r.gone[c.Token] = max(r.gone[c.Token], c.Back.T)
+		}
 	case contract.OpRevoke:
 		if done {
-			r.gone[c.Revoked] = true
+			r.gone[c.Revoked] = max(r.gone[c.Revoked], c.Back.T)
 		} else if c.unknown() {
 			r.opened = append(r.opened, c)
 		}
@@ -228,15 +241,15 @@ func (r *resolver) acquire(c *call, o Op) {
 // granted had died while the request waited. Such a request is contended by its own grant, which the log has.
 func (r *resolver) tookBack(c *call) bool {
 	return slices.ContainsFunc(r.silent, func(g *grantLog) bool {
-		return g.Session == c.Session && g.Since <= c.Back.T && g.T+settling >= c.Sent.T
+		return g.Session == c.Session && g.Since <= c.Back.T && g.T >= c.Sent.T
 	})
 }
 
 // within narrows o by the commit that was its effect. It leaves o alone where the two do not meet: that is the business of
 // the invariants that compare them.
 func within(o Op, c *change) Op {
-	if lo, hi := max(o.Lo, c.Since), min(o.Hi, c.T+settling); lo <= hi {
-		o.Lo, o.Hi = lo, hi
+	if c.Since <= o.Hi {
+		o.Lo = max(o.Lo, c.Since)
 	}
 	return o
 }
@@ -277,12 +290,9 @@ func (r *resolver) revoke(c *call, o Op) {
 	o.In = Input{Verb: Revoke}
 	switch {
 	case c.Type == contract.OK && c.Revoked > 0:
-		// It may be committed when the lease has run out that was alive when its statement began, so the log says only
-		// by when it took place.
+		// It may be committed when the lease has run out that was alive when its statement began, so the log does not
+		// say when it took place.
 		o.Out = Output{Result: Done, Token: c.Revoked, Floor: c.Floor}
-		if g := r.byTok[c.Revoked]; g != nil && g.end != nil && g.end.Kind == revoked {
-			o.Hi = max(o.Lo, min(o.Hi, g.end.T+settling))
-		}
 		r.counts.Revokes++
 	case c.Code == contract.NotFound:
 		o.Out.Result = NotHeld

@@ -24,7 +24,7 @@ func (r *resolver) log() {
 // shown is an operation that the log alone shows: it took place after everything that had been recorded before, and it
 // was there, settling aside, when it was recorded.
 func (r *resolver) shown(c *change, in Input, sent int64) Op {
-	hi := c.T + settling
+	hi := r.frame.settled(c.T)
 	return Op{In: in, Lo: min(max(c.Since, sent, r.from), hi), Hi: hi, Who: c.Proc, Owner: c.Owner, Refs: []int64{c.I}}
 }
 
@@ -66,7 +66,7 @@ func (r *resolver) ended(g *grantLog) {
 	case c.Kind == swept:
 		r.counts.Sweeps++
 		r.add(r.shown(c, Input{Verb: Sweep, Token: g.Token}, 0))
-	case r.gone[g.Token]: // its release or revoke was answered
+	case r.gone[g.Token] > 0: // its release or revoke was answered
 	case c.Kind == revoked:
 		r.counts.Unheard++
 		o := r.shown(c, Input{Verb: Drop, Token: g.Token}, r.asked(g, contract.OpRevoke))
@@ -122,12 +122,12 @@ func (r *resolver) lapse(g *grantLog) {
 	lo = max(lo, g.Since, r.from)
 	if c := g.end; c != nil {
 		switch {
-		case c.T+settling < lo:
+		case max(r.frame.settled(c.T), r.gone[g.Token]) < lo:
 			return
 		case c.Committed >= g.expires:
 			hi = min(hi, c.T)
 		}
-		if c.Committed >= g.expires && c.Kind == released && !r.gone[g.Token] {
+		if c.Committed >= g.expires && c.Kind == released && r.gone[g.Token] == 0 {
 			r.counts.Expiries++
 		}
 	} else if g.next != nil && g.next.Acquired >= g.expires {

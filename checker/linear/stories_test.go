@@ -312,6 +312,48 @@ func TestTheLeaseOfAStoreWithoutAClockLastsForItsTTL(t *testing.T) {
 	})
 }
 
+// A commit is in the log before others see it, and lockdb may stand still in between.
+func TestWhatLockdbCommittedBeforeItStoodStillIsSeenAfterwards(t *testing.T) {
+	for name, story := range map[string]struct {
+		ends   func(w *world)
+		before int64 // until when another may still be refused
+	}{
+		"an answered release":       {func(w *world) { w.released(30, 1500, "ann", 1); w.removes(40) }, 1500},
+		"an answered revoke":        {func(w *world) { w.revokes(30, 1500, 1, 5); w.events[len(w.events)-1].T = 40e6 }, 1500},
+		"a release nobody heard of": {func(w *world) { w.call(30, 0, "ann", history.Event{Op: contract.OpRelease, Token: 1}); w.removes(40) }, 2450},
+		"the end of a session":      {func(w *world) { w.endsSession(40, "ann") }, 2450},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, late := range []bool{false, true} {
+				w := newWorld()
+				w.ttl, w.quiet = 10_000, []span{{40, 1450}}
+				w.acquires(10, 20, "ann", 1)
+				story.ends(w)
+				w.contended(1460, 1470, "bob")
+				if !late {
+					w.acquires(1480, 1520, "bob", 6)
+					fine(t, w)
+					continue
+				}
+				w.contended(story.before+50, story.before+60, "bob")
+				if f := find(t, w); f.Sentence == "" {
+					t.Error("what was visible for a second is still in the way, and nobody minds")
+				}
+			}
+		})
+	}
+}
+
+func TestAGrantThatLockdbCommittedBeforeItStoodStillMayBeSeenAfterwards(t *testing.T) {
+	w := newWorld()
+	w.ttl, w.quiet = 10_000, []span{{40, 1450}}
+	w.granted(30, 1500, "ann", 1, 40)
+	w.puts(40, "ann", 1)
+	w.refused(1460, 1470, "operator", contract.OpRevoke, 0, 404, contract.NotFound)
+	w.contended(1510, 1520, "bob")
+	fine(t, w)
+}
+
 // Ten operations whose outcome nobody knows are more than a search can bear that has to try each of them both ways.
 func TestAmbiguousOperationsAreSettledByTheLogAndNotByTheSearch(t *testing.T) {
 	for _, n := range []int64{10, 100} {

@@ -25,11 +25,12 @@ type world struct {
 	calls  int64
 	rows   map[string]map[string]string // by key: lock_entry as it stands
 	quiet  []span                       // when no watermark comes, ms
+	ttl    int64                        // of leases, ms
 }
 
 const (
 	key   = "accounts/7"
-	lease = 1000 // ms
+	lease = 1000 // ms, unless a story says otherwise
 )
 
 var dawn = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -38,7 +39,7 @@ func clockAt(ms int64) time.Time { return dawn.Add(time.Duration(ms) * time.Mill
 
 func column(ms int64) string { return clockAt(ms).Format("2006-01-02 15:04:05.000000-07") }
 
-func newWorld() *world { return &world{key: key, rows: map[string]map[string]string{}} }
+func newWorld() *world { return &world{key: key, rows: map[string]map[string]string{}, ttl: lease} }
 
 // on moves what follows to another key.
 func (w *world) on(key string) *world { w.key = key; return w }
@@ -76,9 +77,9 @@ func (w *world) commit(at int64, changes ...history.Change) {
 // puts commits a grant; what stands there is taken over.
 func (w *world) puts(at int64, proc string, token int64) {
 	row := map[string]string{"lock_key": w.key, "owner_id": proc, "session_id": "session-" + proc,
-		"fencing_token": strconv.FormatInt(token, 10), "ttl_ms": strconv.Itoa(lease)}
+		"fencing_token": strconv.FormatInt(token, 10), "ttl_ms": strconv.FormatInt(w.ttl, 10)}
 	if !w.etcd {
-		row["acquired_at"], row["expires_at"] = column(at), column(at+lease)
+		row["acquired_at"], row["expires_at"] = column(at), column(at+w.ttl)
 	}
 	c := history.Change{Table: "lock_entry", Kind: history.Insert, New: row}
 	if old := w.rows[w.key]; old != nil {
@@ -94,7 +95,7 @@ func (w *world) extends(at int64) {
 	for k, v := range old {
 		row[k] = v
 	}
-	row["expires_at"] = column(at + lease)
+	row["expires_at"] = column(at + w.ttl)
 	w.rows[w.key] = row
 	w.commit(at, history.Change{Table: "lock_entry", Kind: history.Update, Old: old, New: row})
 }
