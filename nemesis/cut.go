@@ -5,6 +5,7 @@ package nemesis
 
 import (
 	"context"
+	"time"
 
 	"fenceproof/nemesis/plan"
 )
@@ -14,6 +15,8 @@ type cut struct {
 	hop       Hop
 	direction plan.Direction
 }
+
+func (f cut) limits() (inject, heal time.Duration) { return injectTimeout, healsWithin }
 
 func (f cut) inject(ctx context.Context) error {
 	if err := f.hop.Cut(ctx, f.direction); err != nil {

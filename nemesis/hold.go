@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"fenceproof/nemesis/plan"
 )
@@ -19,14 +20,14 @@ type hold struct {
 	question  Question
 }
 
+func (f *hold) limits() (inject, heal time.Duration) { return injectTimeout, healsWithin }
+
 func (f *hold) inject(ctx context.Context) (err error) {
 	if err = f.hop.Hold(ctx, f.direction); err != nil {
 		return err
 	}
-	if f.question, err = f.hop.Ask(ctx); err != nil {
-		return err
-	}
-	return silent(ctx, f.question, silence)
+	f.question, err = silent(ctx, f.hop, silence)
+	return err
 }
 
 func (f *hold) heal(ctx context.Context) error {

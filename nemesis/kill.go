@@ -32,10 +32,16 @@ func (f *kill) inject(ctx context.Context) error {
 	return f.p.Kill(ctx)
 }
 
-// heal starts the process, again and again until it is ready: its port may still be taken, what it needs may be down.
+// heal starts the process, again and again until it is ready: its port may still be taken, what it needs may be down. One
+// that has not ended yet, as killing it took too long, will: it is waited for, as nobody else would start it.
 func (f *kill) heal(ctx context.Context) error {
-	if f.ended || f.p.Running() { // there is nothing to start, or killing it failed
+	if f.ended { // there is nothing to start
 		return nil
+	}
+	for f.p.Running() {
+		if !wait(ctx, restartEvery) {
+			return errors.New("it was killed and has not ended, so it was not started again")
+		}
 	}
 	for attempt := 1; ; attempt++ {
 		err := f.p.Restart(ctx)

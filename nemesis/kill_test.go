@@ -148,3 +148,33 @@ func TestAStepOnTheLeaderOfAStackWithoutOneSaysThatItWasNotDone(t *testing.T) {
 		t.Errorf("the log says %q", got.Msg)
 	}
 }
+
+// dying is a process that takes its time to end once it was killed.
+type dying struct {
+	Process
+	looks   int // so often it is still seen to run
+	started bool
+}
+
+func (d *dying) Kill(context.Context) error    { return errors.New("something of it is still there") }
+func (d *dying) Restart(context.Context) error { d.started = true; return nil }
+func (d *dying) Running() bool                 { d.looks--; return d.looks >= 0 }
+
+func TestAProcessThatEndsLongAfterItWasKilledIsStartedAgain(t *testing.T) {
+	d := &dying{looks: 3}
+	f := &kill{p: d}
+	if err := f.inject(t.Context()); err == nil {
+		t.Error("it is still there, and was seen to be gone")
+	}
+	if err := f.heal(t.Context()); err != nil || !d.started {
+		t.Errorf("%v; started again: %v", err, d.started)
+	}
+}
+
+func TestAProcessThatWasKilledAndDoesNotEndIsNotCalledHealed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&kill{p: &dying{looks: 1 << 30}}).heal(ctx); err == nil {
+		t.Error("it is called healed")
+	}
+}

@@ -60,6 +60,10 @@ const (
 	healTimeout   = 5 * time.Second
 )
 
+// errUnproven is the error of a healing that was done, and whose success could not be seen. It leaves nothing broken: the
+// log says so, and the run is none the worse.
+var errUnproven = errors.New("not seen to be healed")
+
 // slow is a fault whose injection or healing may take longer.
 type slow interface {
 	limits() (inject, heal time.Duration)
@@ -80,6 +84,7 @@ type Engine struct {
 	heard *listeners
 
 	patience time.Duration // how long a step waits for a process that another one holds
+	copyWait time.Duration // how long a copy may stay without an answer
 
 	mu     sync.Mutex
 	busy   map[contract.Process]chan struct{} // processes that a step holds; closed when it lets go
@@ -96,7 +101,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, busy: map[contract.Process]chan struct{}{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, busy: map[contract.Process]chan struct{}{}}
 }
 
 // Observe takes the next event of the run; it never blocks.
@@ -232,6 +237,9 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 		log(PhaseHealed, "")
 	}
 	e.close(s, target, injectErr == nil)
+	if errors.Is(healErr, errUnproven) {
+		return nil
+	}
 	return healErr
 }
 

@@ -131,6 +131,10 @@ func (e *Engine) breakLinks(ctx context.Context, s plan.Step, trig trigger, link
 			continue
 		}
 		work.Go(func() {
+			if why := e.dead(ctx, s, h); why != "" {
+				e.missed(s, trig, contract.Process(l.String()), why)
+				return
+			}
 			if err := e.hold(ctx, s, contract.Process(l.String()), trig, linkFault(s, h), end); err != nil {
 				errs[i] = fmt.Errorf("%s on %s: %w", s.Fault, l, err)
 			}
@@ -138,6 +142,22 @@ func (e *Engine) breakLinks(ctx context.Context, s plan.Step, trig trigger, link
 	}
 	work.Wait()
 	return errors.Join(errs...)
+}
+
+// dead asks over a link before it is broken, and says why it cannot be: silence on a link that was silent already proves
+// nothing. A step that no event began waits a while for whoever is down.
+func (e *Engine) dead(ctx context.Context, s plan.Step, h Hop) (why string) {
+	limit := e.patience
+	if s.On != "" {
+		limit = min(limit, injectTimeout)
+	}
+	err := within(ctx, limit, func(ctx context.Context) error { return answers(ctx, h, limit) })
+	if err != nil && ctx.Err() != nil {
+		return "the drive has ended before"
+	} else if err != nil {
+		return fmt.Sprintf("it is not whole, whoever is at its other end may be down: %v", err)
+	}
+	return ""
 }
 
 func linkFault(s plan.Step, h Hop) fault {
@@ -162,24 +182,44 @@ const (
 	askEvery = 20 * time.Millisecond
 )
 
-// unanswered returns nil when a question on a fresh connection is not answered for d. A connection that ends does not
-// answer either.
+// healsWithin is how long a link may take until it is seen to work again: whoever is at its other end may have been killed
+// meanwhile, and nobody answers before he has been started.
+const healsWithin = restartLimit
+
+// unanswered returns nil when a question on a fresh connection is not answered for d.
 func unanswered(ctx context.Context, h Hop, d time.Duration) error {
-	q, err := h.Ask(ctx)
-	if err != nil {
-		return nil
+	q, err := silent(ctx, h, d)
+	if err == nil {
+		q.Close()
 	}
-	defer q.Close()
-	return silent(ctx, q, d)
+	return err
 }
 
-func silent(ctx context.Context, q Question, d time.Duration) error {
+// silent asks until a question is not answered for d, and returns that one. A connection that ends proves nothing: that is
+// how the link of somebody who is down behaves, broken or not. It is asked again.
+func silent(ctx context.Context, h Hop, d time.Duration) (Question, error) {
+	for {
+		q, err := h.Ask(ctx)
+		if err == nil {
+			err = within(ctx, d, q.Answer)
+			if errors.Is(err, ErrSilent) && ctx.Err() == nil {
+				return q, nil
+			}
+			q.Close()
+			if err == nil {
+				return nil, errors.New("a question over the link was answered all the same")
+			}
+		}
+		if !wait(ctx, askEvery) {
+			return nil, fmt.Errorf("a question over the link does not stay without an answer, whoever is at its other end may be down: %w", err)
+		}
+	}
+}
+
+func within(ctx context.Context, d time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	if q.Answer(ctx) == nil {
-		return errors.New("a question over the link was answered all the same")
-	}
-	return nil
+	return do(ctx)
 }
 
 // answers asks again and again until an answer comes within d.
@@ -196,14 +236,14 @@ func answers(ctx context.Context, h Hop, d time.Duration) error {
 }
 
 func answer(ctx context.Context, h Hop, d time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	q, err := h.Ask(ctx)
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	return q.Answer(ctx)
+	return within(ctx, d, func(ctx context.Context) error {
+		q, err := h.Ask(ctx)
+		if err != nil {
+			return err
+		}
+		defer q.Close()
+		return q.Answer(ctx)
+	})
 }
 
 // how says what a step does to its links.

@@ -38,6 +38,7 @@ func (w *wires) Leader(context.Context) (contract.Process, error) { return w.lea
 // heal.
 type wire struct {
 	rubber, torn bool
+	down         int // so many questions in a row find nobody at the other end: their connections end
 
 	mu    sync.Mutex
 	fault plan.Fault
@@ -84,6 +85,11 @@ func (w *wire) Ask(context.Context) (Question, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	q := &inquiry{answered: make(chan struct{})}
+	if w.down > 0 {
+		w.down--
+		q.err = errors.New("the connection ended")
+		return q, nil
+	}
 	switch w.fault {
 	case plan.Hold:
 		w.held = append(w.held, q)
@@ -251,5 +257,64 @@ func TestAStepWhoseLinkIsHeldByAnotherIsNotDoneAndGivesBackTheOthers(t *testing.
 	}
 	if !e.take("executor-1→lock-server") {
 		t.Error("a link that it took is not given back")
+	}
+}
+
+// The link of a server that is down ends its connections, whatever fault is on it.
+func TestSilenceOfSomebodyWhoIsDownIsNotTakenForAFault(t *testing.T) {
+	for _, s := range []plan.Step{{Fault: plan.Cut}, {Fault: plan.Hold}, {Fault: plan.Slow, Network: &plan.Network{Latency: plan.Duration(time.Hour)}}} {
+		w := &wire{rubber: true, down: 3}
+		if err := linkFault(s, w).inject(t.Context()); err == nil || !strings.Contains(err.Error(), "answered all the same") {
+			t.Errorf("%s: nothing was broken, and what was seen is %v", s.Fault, err)
+		}
+	}
+}
+
+func TestALinkWhoseServerIsDownIsNotBroken(t *testing.T) {
+	for _, f := range []plan.Fault{plan.Cut, plan.Hold, plan.Reset, plan.Slow} {
+		w, l := &wires{}, newLog()
+		e, wait, _ := wired(t, w, l)
+		if err := wait(); err != nil {
+			t.Fatal(err)
+		}
+		e.patience = 50 * time.Millisecond
+		w.links["lock-server→etcd-1"] = &wire{down: 1 << 30}
+		s := plan.Step{Fault: f, Target: "lock-server→etcd-1", For: plan.Duration(time.Millisecond), Network: &plan.Network{Latency: plan.Duration(time.Hour)}}
+		if err := e.step(t.Context(), time.Now(), s); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+		if got := l.phases("lock-server→etcd-1"); got != PhaseFailed || len(w.links["lock-server→etcd-1"].log) > 0 {
+			t.Errorf("%s: the log says %q, the link was told %v", f, got, w.links["lock-server→etcd-1"].log)
+		}
+	}
+}
+
+func TestALinkIsHealedWhenWhoeverIsAtItsEndIsThereAgain(t *testing.T) {
+	for _, s := range []plan.Step{{Fault: plan.Cut}, {Fault: plan.Hold}, {Fault: plan.Reset}, {Fault: plan.Slow, Network: &plan.Network{Latency: plan.Duration(time.Hour)}}} {
+		w := &wire{}
+		f := linkFault(s, w)
+		if err := f.inject(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.down = 3
+		if _, heal := limits(f); heal < restartLimit {
+			t.Errorf("%s: after %s it is given up, and a start may take %s", s.Fault, heal, restartLimit)
+		}
+		if err := f.heal(t.Context()); err != nil {
+			t.Errorf("%s: %v", s.Fault, err)
+		}
+	}
+}
+
+func TestALinkThatWorksOnAMachineAsSlowAsItWasIsNotSeenToBeHealedAndLeavesNothingBroken(t *testing.T) {
+	w := &wire{torn: true}
+	f := linkFault(plan.Step{Fault: plan.Slow, Network: &plan.Network{Latency: plan.Duration(300 * time.Millisecond), Jitter: plan.Duration(290 * time.Millisecond)}}, w)
+	if err := f.inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := f.heal(ctx); !errors.Is(err, errUnproven) {
+		t.Errorf("got %v", err)
 	}
 }

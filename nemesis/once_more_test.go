@@ -184,3 +184,22 @@ func TestMessagesThatHaveATimeAreWaitedForBesideOneAnother(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever has the copy may be stopped, or kept waiting for a lock: that is no failure of ours.
+func TestACopyThatIsNotAnsweredFailsItsWindowAndNotTheRun(t *testing.T) {
+	rail := newHop("executor-1", contract.RailProxy)
+	l := newLog()
+	e := NewEngine(plan.Plan{Together: 1, Drive: plan.Duration(time.Hour), Steps: []plan.Step{onSubmit(plan.Duplicate)}}, hops{links: []*hop{rail}}, l)
+	e.copyWait = time.Millisecond
+	done := make(chan error, 1)
+	go func() { done <- e.Run(t.Context()) }()
+	awaitAsked(t, rail)
+	rail.send(plan.Request, submit("executor-1", 41)).awaitRelease(t)
+	e.Observe(again(submit("executor-1", 41), history.Forwarded))
+	if err := <-done; err != nil {
+		t.Errorf("the run fails: %v", err)
+	}
+	if p := l.phases("executor-1→rail-proxy"); p != "inject seen failed" || e.Status().Windows != 1 {
+		t.Errorf("phases %q, the engine counts %+v", p, e.Status())
+	}
+}

@@ -6,6 +6,7 @@ package nemesis
 import (
 	"context"
 	"errors"
+	"time"
 
 	"fenceproof/nemesis/plan"
 )
@@ -15,6 +16,8 @@ type reset struct {
 	hop       Hop
 	direction plan.Direction
 }
+
+func (f reset) limits() (inject, heal time.Duration) { return injectTimeout, healsWithin }
 
 func (f reset) inject(ctx context.Context) error {
 	if err := f.hop.Reset(ctx, f.direction); err != nil {

@@ -5,13 +5,14 @@ package nemesis
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"fenceproof/nemesis/plan"
 )
 
 // slowed is seen when a question over the link is not answered within the least time that the link takes now, and healed
-// when one is.
+// when one is. Where none is, although all are answered, the machine may be as slow as the link was.
 type slowed struct {
 	hop       Hop
 	direction plan.Direction
@@ -27,6 +28,8 @@ func (f slowed) least() time.Duration {
 	return min(d, silence)
 }
 
+func (f slowed) limits() (inject, heal time.Duration) { return injectTimeout, healsWithin }
+
 func (f slowed) inject(ctx context.Context) error {
 	if err := f.hop.Slow(ctx, f.direction, f.how); err != nil {
 		return err
@@ -38,5 +41,11 @@ func (f slowed) heal(ctx context.Context) error {
 	if err := f.hop.Heal(ctx); err != nil {
 		return err
 	}
-	return answers(ctx, f.hop, f.least())
+	if err := answers(ctx, f.hop, healTimeout); err != nil {
+		return err
+	}
+	if err := within(ctx, healTimeout, func(ctx context.Context) error { return answers(ctx, f.hop, f.least()) }); err != nil {
+		return fmt.Errorf("%w: the link works, and nothing was answered within %s", errUnproven, f.least())
+	}
+	return nil
 }
