@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -37,6 +38,9 @@ type Message struct {
 	Payout string // "" for any
 	Nth    int    // the n-th such message, from 1
 	Fate   Fate
+	// Claim is asked when the message has come: where it says no, another link has met its message before, or nobody waits
+	// any more. The message is left alone then, and this one not met.
+	Claim func() bool
 }
 
 // Fate is what becomes of a message that is met.
@@ -117,6 +121,10 @@ func (f *messageFault) run(ctx context.Context) error {
 	select {
 	case met = <-w.first:
 	case <-ctx.Done():
+		if !w.claim() { // one has come at the same instant, and something was done to it
+			met = <-w.first
+			break
+		}
 		f.log(PhaseFailed, "the drive has ended, and no %s of %s has come", f.step.Message.Side, f.step.Message.Op)
 		return nil
 	}
@@ -209,11 +217,14 @@ func fate(f plan.Fault) Fate {
 // waiting is one message waited for on several links: the first to come is the one.
 type waiting struct {
 	meetings []Meeting
+	claimed  atomic.Bool  // there is a first, or there will be none any more
 	first    chan arrival // holds one
 	over     chan struct{}
 	watchers sync.WaitGroup
-	once     sync.Once
 }
+
+// claim tells whoever is the first to ask that he is.
+func (w *waiting) claim() bool { return w.claimed.CompareAndSwap(false, true) }
 
 type arrival struct {
 	link    Link
@@ -232,7 +243,7 @@ func (f *messageFault) await(ctx context.Context) (*waiting, error) {
 	w := &waiting{first: make(chan arrival, 1), over: make(chan struct{})}
 	m := f.step.Message
 	for _, l := range links {
-		meeting, err := l.Meet(Message{Side: m.Side, Op: m.Op, Payout: f.trig.payout, Nth: max(1, m.Nth), Fate: fate(f.step.Fault)})
+		meeting, err := l.Meet(Message{Side: m.Side, Op: m.Op, Payout: f.trig.payout, Nth: max(1, m.Nth), Fate: fate(f.step.Fault), Claim: w.claim})
 		if err != nil {
 			w.end()
 			return nil, err
@@ -245,25 +256,13 @@ func (f *messageFault) await(ctx context.Context) (*waiting, error) {
 	return w, nil
 }
 
-// watch reports its message if it is the first; a later one goes on at once.
+// watch reports its message. There is one at most.
 func (w *waiting) watch(a arrival) {
 	select {
 	case <-w.over:
 		return
 	case <-a.meeting.Met():
-	}
-	won := false
-	w.once.Do(func() {
-		won = true
-		for _, m := range w.meetings {
-			if m != a.meeting {
-				m.Release()
-			}
-		}
 		w.first <- a
-	})
-	if !won {
-		a.meeting.Release()
 	}
 }
 

@@ -62,6 +62,9 @@ func (h *hop) send(side plan.Side, ev history.Event) *encounter {
 	for i, e := range h.waiting {
 		if e.wants.Side == side && e.wants.Op == ev.Op && (e.wants.Payout == "" || e.wants.Payout == ev.Payout) && !e.isReleased() {
 			h.waiting = slices.Delete(h.waiting, i, i+1)
+			if !e.wants.Claim() {
+				return nil
+			}
 			e.event = ev
 			close(e.met)
 			return e
@@ -289,5 +292,51 @@ func TestAMessageStepLetsGoOfWhatItHeldAndOfNobodyElse(t *testing.T) {
 				t.Errorf("%s, which another step holds, was let go", held)
 			}
 		})
+	}
+}
+
+// Two executors send at once. What is done to the one message must not be done to the other as well.
+func TestOfTwoMessagesThatComeAtOnceOneIsMet(t *testing.T) {
+	for _, f := range []plan.Fault{plan.Drop, plan.Duplicate, plan.Delay} {
+		t.Run(string(f), func(t *testing.T) {
+			one, two := newHop("executor-1", contract.RailProxy), newHop("executor-2", contract.RailProxy)
+			s := onSubmit(f)
+			s.Target = "executor-*→rail-proxy"
+			e := NewEngine(plan.Plan{}, hops{links: []*hop{one, two}}, newLog())
+			w, err := (&messageFault{e: e, step: s, target: contract.Link{From: plan.AnyExecutor, To: contract.RailProxy}}).await(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.end()
+			// Both come before anybody has looked at the first.
+			if one.send(plan.Request, submit("executor-1", 1)) == nil || two.send(plan.Request, submit("executor-2", 2)) != nil {
+				t.Error("not the first was met, or both were")
+			}
+			if got := <-w.first; got.link.Name().From != "executor-1" {
+				t.Errorf("%s is said to have been met", got.link.Name())
+			}
+		})
+	}
+}
+
+func TestAMessageThatIsMetAsTheDriveEndsIsAWindow(t *testing.T) {
+	rail := newHop("executor-1", contract.RailProxy)
+	l := newLog()
+	e, done, cancel := tell(t, l, time.Hour, []*hop{rail}, onSubmit(plan.Drop))
+	awaitAsked(t, rail)
+	rail.mu.Lock()
+	m := rail.waiting[0]
+	rail.mu.Unlock()
+	if !m.wants.Claim() { // it is lost, and nobody knows yet
+		t.Fatal("it is not waited for")
+	}
+	cancel()
+	m.event = submit("executor-1", 1)
+	time.AfterFunc(20*time.Millisecond, func() { close(m.met) })
+	if err := done(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.phases("executor-1→rail-proxy"); got != "inject seen healed" || e.Status().Windows != 1 {
+		t.Errorf("the log says %q", got)
 	}
 }

@@ -31,7 +31,7 @@ type tapped struct{ relay *wiretap.Relay }
 func (t tapped) Name() contract.Link { return t.relay.Link() }
 
 func (t tapped) Meet(m nemesis.Message) (nemesis.Meeting, error) {
-	rule := wiretap.Rule{Side: wiretap.Side(m.Side), Op: m.Op, Payout: m.Payout, Nth: m.Nth, Action: wiretap.Hold}
+	rule := wiretap.Rule{Side: wiretap.Side(m.Side), Op: m.Op, Payout: m.Payout, Nth: m.Nth, Action: wiretap.Hold, Claim: m.Claim}
 	switch m.Fate {
 	case nemesis.Lost:
 		rule.Action = wiretap.Drop

@@ -40,6 +40,9 @@ type Rule struct {
 	Nth    int         // the n-th such message from now on, from 1; 0 stands for 1
 	Action Action
 	Delay  time.Duration // Delay and Duplicate
+	// Claim, where there is one, is asked when the rule's message has come, under the relay's lock: false leaves the message
+	// alone and spends the rule. Rules of several relays that share one meet one message together.
+	Claim func() bool
 }
 
 // Applied is a rule that was given to a relay. It meets one message and is spent.
@@ -138,7 +141,11 @@ func (s *rules) meet(side Side, k *call) *Applied {
 			if a.left > 1 {
 				a.left--
 			} else if hit == nil {
-				hit = a
+				if a.rule.Claim == nil || a.rule.Claim() {
+					hit = a
+				} else {
+					s.count.Add(-1)
+				}
 				continue
 			}
 		}

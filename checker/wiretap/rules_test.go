@@ -176,6 +176,26 @@ func TestARuleThatIsTakenBackBeforeItsMessageComesMeetsNone(t *testing.T) {
 	}
 }
 
+func TestOfRulesThatShareAClaimOneMeetsAMessage(t *testing.T) {
+	one, _, first := counting(t)
+	two, _, second := counting(t)
+	var claimed atomic.Bool
+	sole := func() bool { return claimed.CompareAndSwap(false, true) }
+	met1 := apply(t, one, Rule{Side: Request, Op: contract.OpClaim, Action: Drop, Claim: sole})
+	met2 := apply(t, two, Rule{Side: Request, Op: contract.OpClaim, Action: Drop, Claim: sole})
+	claim(t, one)
+	met(t, met1)
+	readResponse(t, claim(t, two), "POST")
+	select {
+	case <-met2.Met():
+		t.Error("the second met one as well")
+	default:
+	}
+	if first.Load() != 0 || second.Load() != 1 || two.rules.count.Load() != 0 {
+		t.Errorf("executed %d and %d times; %d rules still wait", first.Load(), second.Load(), two.rules.count.Load())
+	}
+}
+
 func TestARuleForOnePayoutLetsTheOthersPass(t *testing.T) {
 	relay, _, n := counting(t)
 	a := apply(t, relay, Rule{Side: Request, Payout: "another", Action: Hold})
