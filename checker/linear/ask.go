@@ -22,7 +22,7 @@ const mercy = 3 * time.Second
 
 // ask checks one key in a process of its own. A process that does not come to a conclusion, however it ends, leaves the
 // key open. The error is that none could be started.
-func ask(ctx context.Context, t *task, frame []byte, entries io.Reader) (finding, error) {
+func ask(ctx context.Context, t *task, frame []byte, rest io.Reader) (finding, error) {
 	if !asked.Load() {
 		return finding{}, errors.New("check a key: the program must call linear.RunIfAsked before anything else")
 	}
@@ -49,7 +49,7 @@ func ask(ctx context.Context, t *task, frame []byte, entries io.Reader) (finding
 	if started != nil {
 		started(cmd.Process)
 	}
-	_, writeErr := io.Copy(in, io.MultiReader(bytes.NewReader(append(text, '\n')), bytes.NewReader(frame), entries))
+	_, writeErr := io.Copy(in, io.MultiReader(bytes.NewReader(append(text, '\n')), bytes.NewReader(frame), rest))
 	waitErr := cmd.Wait()
 	var f finding
 	if err := json.Unmarshal(out.Bytes(), &f); waitErr != nil || err != nil {

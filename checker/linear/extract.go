@@ -13,7 +13,7 @@ import (
 )
 
 // extract reads a history once and sorts what concerns lock keys into a spool, each key's for itself. It keeps the
-// calls that are open and the readings of the lock store's clock.
+// calls that are open.
 type extract struct {
 	spool    *spool
 	frame    frame
@@ -21,6 +21,8 @@ type extract struct {
 	covered  int64
 	marked   int64 // when the lock store's latest watermark was recorded
 	unsettle int64 // answers that do not say what they must
+	timeless bool  // grants end by a clock that nobody sees: readings are of no use
+	back     stepsBack
 }
 
 // opened is a call that waits for its answer.
@@ -96,10 +98,11 @@ func (x *extract) answered(o *opened, e *history.Event) error {
 	}
 	switch c.Op {
 	case contract.OpHeartbeat:
-		x.read(b.ServerTime, c)
-		return nil
+		return x.read(b.ServerTime, c)
 	case contract.OpAcquire:
-		x.read(b.AcquiredAt, c)
+		if err := x.read(b.AcquiredAt, c); err != nil {
+			return err
+		}
 	case contract.OpRevoke:
 		c.Revoked, c.Floor = b.RevokedToken, b.NewTokenFloor
 	}
@@ -110,10 +113,13 @@ func (x *extract) answered(o *opened, e *history.Event) error {
 }
 
 // read takes a reading of the lock store's clock: it was looked at while c was with the server.
-func (x *extract) read(at time.Time, c *call) {
-	if !at.IsZero() {
-		x.frame.Readings = append(x.frame.Readings, reading{at.UnixMicro(), c.Sent.T, c.Back.T})
+func (x *extract) read(at time.Time, c *call) error {
+	if at.IsZero() || x.timeless || c.Back.T-c.Sent.T > widest {
+		return nil
 	}
+	r := reading{at.UnixMicro(), c.Sent.T, c.Back.T}
+	x.back.take(r)
+	return x.spool.look(r)
 }
 
 // commit takes one transaction of the lock store.
@@ -138,6 +144,7 @@ func (x *extract) commit(e *history.Event) error {
 			continue
 		}
 		c, key := changeOf(e, ch, x.covered), rowKey(ch)
+		x.timeless = x.timeless || c.Kind == granted && c.Expires == 0
 		if ch.New == nil {
 			switch r := floors[key]; {
 			case ended[c.Session]:
@@ -188,6 +195,7 @@ func sameGrant(ch *history.Change) bool {
 // finish ends the history: the calls that are still open were never answered.
 func (x *extract) finish() error {
 	x.mark(x.frame.End)
+	x.frame.Steps = x.back.steps
 	for _, id := range sortedKeys(x.open) {
 		if o := x.open[id]; o.call.Op != contract.OpHeartbeat {
 			if err := x.spool.put(o.key, entry{Call: o.call}); err != nil {

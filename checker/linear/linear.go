@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,11 +106,12 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 	keys := slices.Sorted(slices.Values(s.order))
 	for _, key := range keys {
 		entries, size := s.entries(key)
-		t := task{Key: key, Frame: int64(len(shared)), Entries: size, Budget: j.options.Budget}
+		readings, looks := s.readings()
+		t := task{Key: key, Frame: int64(len(shared)), Entries: size, Readings: looks, Budget: j.options.Budget}
 		if j.options.Run != "" && !j.options.Again && len(j.inv.Violations) < verdict.MaxViolations {
 			t.Page = filepath.Join(j.options.Run, page(len(j.inv.Violations)+1))
 		}
-		f, err := ask(ctx, &t, shared, entries)
+		f, err := ask(ctx, &t, shared, io.MultiReader(entries, readings))
 		if err != nil {
 			return err
 		}

@@ -288,69 +288,6 @@ func (l *lockWorld) commits(at int64, changes ...history.Change) {
 	}
 }
 
-// still is how long lockdb stands still, in ns; its clock does so, too.
-const still = 1300e6
-
-// stops is when lockdb stands still, in ns: while the statement is under way that takes longest.
-func (l *lockWorld) stops(events []history.Event) (stop int64) {
-	longest := int64(0)
-	for i := range events {
-		if e := &events[i]; e.Op == history.OpCommit && e.Call > 0 && e.T-e.Call*1e6 > longest {
-			stop, longest = e.Call*1e6, e.T-e.Call*1e6
-		}
-	}
-	return stop
-}
-
-// recorded is what the witnesses write down: commits in their order, some of them late, and watermarks that come behind
-// everything that they cover. What lockdb commits just before it stands still is seen in its log, and by others only
-// when it goes on.
-func (l *lockWorld) recorded() []history.Event {
-	events, late := l.history(), int64(0)
-	stop := l.stops(events)
-	logged := func(e *history.Event) bool { return e.Call*1e6 <= stop && e.T <= stop+100e6 }
-	for i := range events {
-		if e := &events[i]; e.Op == history.OpCommit && e.T > stop {
-			if !logged(e) {
-				break
-			}
-			e.T = stop
-		}
-	}
-	order := func(a, b history.Event) int { return cmp.Compare(a.T, b.T) }
-	slices.SortStableFunc(events, order)
-	after := func(t int64) int64 {
-		if t > stop {
-			return t + still
-		}
-		return t
-	}
-	for i := range events {
-		e := &events[i]
-		if e.Op == contract.OpHeartbeat && e.Stage == history.Answered {
-			e.Res = fmt.Sprintf(`{"serverTime":%q}`, clockAt(l.clock(e.T/1e6-1)).Format(time.RFC3339Nano))
-		}
-		switch early := e.T <= stop; {
-		case e.W != history.LockDB:
-			e.T = after(e.T)
-			continue
-		case early:
-			late = min(stop, max(late, e.T+l.Int64N(25)*1e6))
-		default:
-			late = max(late, e.T+still+l.Int64N(25)*1e6)
-		}
-		e.T, e.Covers = late, after(e.Covers)
-		if e.Op == history.OpCommit {
-			e.Call = 0
-		}
-	}
-	slices.SortStableFunc(events, order)
-	for i := range events {
-		events[i].I = int64(i + 1)
-	}
-	return events
-}
-
 func lockRun(seed uint64, b bug, etcd bool) []history.Event {
 	l := &lockWorld{world: newWorld(), Rand: rand.New(rand.NewPCG(seed, 11)), bug: b}
 	l.etcd = etcd

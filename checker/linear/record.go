@@ -58,14 +58,10 @@ const (
 	revoked  // ended by a revoke
 )
 
-// reading is one look at the lock store's clock: it showed At (microseconds since 1970) at some moment from From to To of
-// the harness's clock.
-type reading struct{ At, From, To int64 }
-
 // frame is what all keys of a history share.
 type frame struct {
 	Epochs   []int64   // when each epoch began, by T; the first is 0
-	Readings []reading // in the order in which they ended
+	Steps    []step    // back of the lock store's clock
 	Silences []silence // of the lock store's log, in their order
 	End      int64     // T of the last event
 }
@@ -79,19 +75,31 @@ type entry struct {
 	Change *change
 }
 
-// task is what a key's checker is told. The history's frame follows it, and then the key's entries.
+// task is what a key's checker is told. The history's frame follows it, then the key's entries, and then the readings of
+// the lock store's clock.
 type task struct {
-	Key     string
-	Frame   int64  // bytes of the frame
-	Entries int64  // bytes of the entries
-	Page    string // where porcupine's page goes if the key fails; "" for nowhere
-	Budget  Budget
+	Key      string
+	Frame    int64  // bytes of the frame
+	Entries  int64  // bytes of the entries
+	Readings int64  // bytes of the readings
+	Page     string // where porcupine's page goes if the key fails; "" for nowhere
+	Budget   Budget
 }
 
 // keyLog is all that a history holds about one key, in the order of the history.
 type keyLog struct {
 	Calls   []*call
 	Changes []*change
+}
+
+// expiries are the times of the lock store's clock at which leases of k end.
+func (k *keyLog) expiries() (times []int64) {
+	for _, c := range k.Changes {
+		if c.Expires > 0 {
+			times = append(times, c.Expires)
+		}
+	}
+	return times
 }
 
 func readKey(r io.Reader) (*keyLog, error) {

@@ -32,8 +32,8 @@ type finding struct {
 
 // check judges one key: whether the operations of each epoch can have taken place one after the other, each within its
 // interval, in an order that the specification allows.
-func check(t *task, k *keyLog, f *frame, deadline time.Time) finding {
-	epochs, counts, twice := resolve(k, f, newClock(f.Readings))
+func check(t *task, k *keyLog, f *frame, c *clock, deadline time.Time) finding {
+	epochs, counts, twice := resolve(k, f, c)
 	out := finding{Counts: counts, Twice: twice}
 	if twice {
 		return out

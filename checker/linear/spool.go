@@ -12,7 +12,8 @@ import (
 	"slices"
 )
 
-// spool holds the operations of each key, one after the other in the order of the history. What was put last is in memory:
+// spool holds the operations of each key, one after the other in the order of the history, and the readings of the lock
+// store's clock. What was put last is in memory:
 // at most spoolBuffer bytes per key, and no more than spoolTotal in all. The rest is in a file that has no name any more,
 // so that nothing is left of it however this process ends.
 type spool struct {
@@ -20,6 +21,7 @@ type spool struct {
 	size  int64 // of the file
 	keys  map[string]*spooled
 	order []string // the keys as they came up
+	clock spooled  // the readings
 	held  int      // bytes in memory
 }
 
@@ -75,6 +77,15 @@ func (s *spool) put(key string, e entry) error {
 	return nil
 }
 
+// look adds r to the readings.
+func (s *spool) look(r reading) error {
+	s.clock.buffer.Write(r.append(s.clock.buffer.AvailableBuffer()))
+	if s.held += readingSize; s.clock.buffer.Len() >= spoolBuffer {
+		return s.spill(&s.clock)
+	}
+	return nil
+}
+
 // spill puts what is in k's buffer into the file.
 func (s *spool) spill(k *spooled) error {
 	n := k.buffer.Len()
@@ -82,7 +93,7 @@ func (s *spool) spill(k *spooled) error {
 		return nil
 	}
 	if _, err := s.file.WriteAt(k.buffer.Bytes(), s.size); err != nil {
-		return fmt.Errorf("write down the operations of a key: %w", err)
+		return fmt.Errorf("write down what a history says of keys: %w", err)
 	}
 	k.parts = append(k.parts, part{s.size, int64(n)})
 	s.size, s.held = s.size+int64(n), s.held-n
@@ -92,7 +103,13 @@ func (s *spool) spill(k *spooled) error {
 
 // entries are those of key, and how many bytes they have.
 func (s *spool) entries(key string) (io.Reader, int64) {
-	k := s.keys[key]
+	return s.read(s.keys[key])
+}
+
+// readings are all readings, and how many bytes they have.
+func (s *spool) readings() (io.Reader, int64) { return s.read(&s.clock) }
+
+func (s *spool) read(k *spooled) (io.Reader, int64) {
 	var readers []io.Reader
 	size := int64(k.buffer.Len())
 	for _, p := range k.parts {

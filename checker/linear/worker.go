@@ -67,11 +67,15 @@ func serve(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	c, err := readClock(io.LimitReader(lines, t.Readings), k.expiries(), f.Steps)
+	if err != nil {
+		return err
+	}
 	go func() {
 		_, _ = io.Copy(io.Discard, lines) // whoever asked has ended, and how does not matter
 		os.Exit(1)
 	}()
-	return say(check(&t, k, f, began.Add(t.Budget.Time)))
+	return say(check(&t, k, f, c, began.Add(t.Budget.Time)))
 }
 
 // limit keeps the process to its memory: the collector works harder near the budget, and an address space that is larger

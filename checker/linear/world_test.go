@@ -223,7 +223,12 @@ func judge(t testing.TB, events []history.Event, b Budget) map[string]finding {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[name] = check(&task{Key: name, Budget: b}, k, &x.frame, time.Now().Add(b.Time))
+		readings, _ := s.readings()
+		c, err := readClock(readings, k.expiries(), x.frame.Steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = check(&task{Key: name, Budget: b}, k, &x.frame, c, time.Now().Add(b.Time))
 	}
 	return out
 }
