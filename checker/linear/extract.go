@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -134,8 +133,8 @@ func (x *extract) commit(e *history.Event) error {
 		case ch.Table == "lock_session" && ch.Kind == history.Delete:
 			ended[ch.Old["session_id"]] = true
 		case ch.Table == "lock_revocation" && ch.New != nil:
-			floor := max(number(ch.New["token_floor"]), number(ch.New["new_floor"]))
-			floors[ch.New["lock_key"]] = [2]int64{number(ch.New["prev_token"]), floor}
+			floor := max(history.Int(ch.New["token_floor"]), history.Int(ch.New["new_floor"]))
+			floors[ch.New["lock_key"]] = [2]int64{history.Int(ch.New["prev_token"]), floor}
 		}
 	}
 	for i := range e.Changes {
@@ -177,8 +176,8 @@ func changeOf(e *history.Event, ch *history.Change, covered int64) *change {
 	}
 	return &change{
 		Mark: Mark{e.I, e.T}, Since: covered, Epoch: e.Epoch, Kind: kind, Proc: e.Proc,
-		Token: number(row["fencing_token"]), Owner: row["owner_id"], Session: row["session_id"], TTL: number(row["ttl_ms"]),
-		Acquired: moment(row["acquired_at"]), Expires: moment(row["expires_at"]), Committed: e.Committed,
+		Token: history.Int(row["fencing_token"]), Owner: row["owner_id"], Session: row["session_id"], TTL: history.Int(row["ttl_ms"]),
+		Acquired: history.Micros(row["acquired_at"]), Expires: history.Micros(row["expires_at"]), Committed: e.Committed,
 	}
 }
 
@@ -225,24 +224,4 @@ func readHistory(dir string, s *spool) (*extract, error) {
 			return nil, err
 		}
 	}
-}
-
-func number(s string) int64 {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return 0 // the row does not say
-	}
-	return n
-}
-
-// pgTime is how PostgreSQL writes a timestamptz in UTC.
-const pgTime = "2006-01-02 15:04:05.999999-07"
-
-// moment reads a column of type timestamptz: microseconds since 1970, 0 where the row does not say.
-func moment(column string) int64 {
-	t, err := time.Parse(pgTime, column)
-	if err != nil {
-		return 0
-	}
-	return t.UnixMicro()
 }
