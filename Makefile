@@ -15,6 +15,14 @@ ONLY      ?=
 CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
 
 GO        ?= go
+
+# A mistyped variable would leave its default in force.
+VARIABLES := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS ONLY KEEP GO
+given     := $(foreach v,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(v))))
+mistyped  := $(filter-out $(VARIABLES),$(given))
+ifneq ($(mistyped),)
+$(error $(firstword $(mistyped)) is no variable of this Makefile; there are $(VARIABLES))
+endif
 run_flags  = --nemesis "$(NEMESIS)" --backend "$(BACKEND)" --workload "$(WORKLOAD)" --duration "$(DURATION)" \
              $(if $(EXECUTORS),--executors "$(EXECUTORS)") $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
 

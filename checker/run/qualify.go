@@ -57,6 +57,9 @@ func qualify(v *verdict.Run, cut string, f *flaws) {
 	if why := v.Gaps[string(history.Run)]; why != "" {
 		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)
 	}
+	if f := Fencing(v.Settings.Fencing); v.Exit == verdict.ExitPass && v.Expect == nil && f != "" && f != FencingOn {
+		v.Reason += fmt.Sprintf(", although the fences were not all on (%s): nobody came who would have been refused", f)
+	}
 	if cut != "" {
 		v.Reason = cut + "; " + v.Reason
 	}

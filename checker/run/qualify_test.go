@@ -101,3 +101,12 @@ func TestAProcessThatEndsByItselfIsToldOfOnce(t *testing.T) {
 		t.Errorf("it says %q", log[1].Msg)
 	}
 }
+
+func TestAPassWithoutFencesSaysThatThereWereNone(t *testing.T) {
+	for fencing, said := range map[string]bool{"on": false, "": false, "off": true, "rail-off": true} {
+		v := &verdict.Run{Overall: verdict.Pass, Exit: verdict.ExitPass, Reason: "all held", Settings: verdict.Settings{Fencing: fencing}}
+		if qualify(v, "", newFlaws(false)); strings.Contains(v.Reason, "although the fences") != said || v.Exit != verdict.ExitPass {
+			t.Errorf("fencing %q: %s", fencing, v.Reason)
+		}
+	}
+}

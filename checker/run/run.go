@@ -82,6 +82,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 		return nil, fmt.Errorf("keep the plan: %w", err)
 	}
 	r.out.say("plan", "%s", r.describe())
+	r.out.say("plan", "the run's folder is %s", filepath.Join(cfg.Runs, id))
 	runErr := r.live(ctx, found)
 	v, err := r.conclude(runErr)
 	if err != nil {
@@ -91,7 +92,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	if err := Print(cfg.Out, v, cfg.Quiet); err != nil {
 		return nil, errors.Join(runErr, err)
 	}
-	r.out.say("", "the report is %s", filepath.Join(cfg.Runs, latestLink, reportFile))
+	r.out.say("", "the report is %s", filepath.Join(cfg.Runs, id, reportFile))
 	return v, runErr
 }
 

@@ -24,6 +24,7 @@ const (
 func main() {
 	warden.RunIfAsked()
 	linear.RunIfAsked()
+	forgetPostgres()
 	os.Exit(execute(os.Args[1:]))
 }
 

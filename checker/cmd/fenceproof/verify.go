@@ -118,13 +118,13 @@ func outcome(v *verdict.Run, err error) error {
 	return nil
 }
 
-// interruptible ends the context at the first SIGINT or SIGTERM, so that the run heals, judges what there is and
+// interruptible ends the context at the first SIGINT, SIGTERM or SIGHUP, so that the run heals, judges what there is and
 // reports. The second one ends the process at once; the warden cleans up after it.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	got := make(chan os.Signal, 2)
 	done := make(chan struct{})
-	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		for n := 0; ; n++ {
 			select {
