@@ -95,7 +95,7 @@ func newBook() *book {
 	return &book{
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
-		states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
+		kills: newKills(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
 	}
 }
 
@@ -124,6 +124,7 @@ func (b *book) enter(e *history.Event) {
 			b.readGrants(e)
 		}
 	case history.Wiretap:
+		b.kills.hear(e)
 		b.enterCall(e)
 	}
 }
