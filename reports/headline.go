@@ -59,6 +59,17 @@ func ids(invariants []verdict.Invariant) []string {
 // blows is how often processes were stopped and killed, as far as the history says.
 type blows struct{ stops, kills int64 }
 
+// hear counts a blow once its effect was seen: a step may not have been done, or have found nothing to kill.
+func (b *blows) hear(e *history.Event) {
+	switch {
+	case e.Phase != "seen":
+	case e.Op == "pause":
+		b.stops++
+	case e.Op == "kill":
+		b.kills++
+	}
+}
+
 // sentence says so, with a space behind it; "" where there were none.
 func (b blows) sentence() string {
 	var words []string

@@ -29,10 +29,54 @@ func TestAKillLastsUntilWhatWasKilledRunsAgain(t *testing.T) {
 	}
 }
 
+func TestABlowThatWasNotSeenIsNotCounted(t *testing.T) {
+	s := newSurvey(nil)
+	for window, phases := range [][]string{{"failed"}, {"inject", "failed", "heal", "healed"}, {"inject", "seen", "heal", "failed"}} {
+		for _, op := range []contract.Op{"pause", "kill"} {
+			for _, phase := range phases {
+				n := 2*window + len(op)%2 + 1 // a window of its own
+				s.fault(&history.Event{W: history.Nemesis, Op: op, Window: n, Target: "paydb", Phase: phase})
+			}
+		}
+	}
+	if s.blows != (blows{stops: 1, kills: 1}) {
+		t.Errorf("%+v", s.blows)
+	}
+}
+
+func TestATranscriptSaysOfEachWhomItHit(t *testing.T) {
+	tell := transcript{payout: "p1"}
+	hit := func(op contract.Op, target, phase string) string {
+		tell.lines = nil
+		tell.stall(&history.Event{W: history.Nemesis, Op: op, Window: 1, Target: target, Payout: "p1", Token: 44, Phase: phase})
+		if len(tell.lines) == 0 {
+			return ""
+		}
+		return tell.lines[0].text
+	}
+	for _, c := range []struct {
+		op            contract.Op
+		target, phase string
+		says, notSays string
+	}{
+		{"kill", "paydb", "seen", "not committed", "in hand"},
+		{"kill", "executor-1", "seen", "in hand for token 44", "committed"},
+		{"pause", "executor-1", "seen", "holds token 44", "answers nothing"},
+		{"pause", "paydb", "seen", "answers nothing", "holds"},
+		{"pause", "paydb", "healed", "GOES ON", "believes"},
+		{"revoke", "executor-1", "seen", "", "STOPPED"},
+		{"revoke", "executor-1", "healed", "", "GOES ON"},
+	} {
+		if got := hit(c.op, c.target, c.phase); !strings.Contains(got, c.says) || strings.Contains(got, c.notSays) || c.says == "" && got != "" {
+			t.Errorf("%s of %s, %s: it says %q", c.op, c.target, c.phase, got)
+		}
+	}
+}
+
 func TestATranscriptTellsAKillFromAStop(t *testing.T) {
 	tell := transcript{payout: "p1"}
 	for _, phase := range []string{"inject", "seen", "heal", "healed"} {
-		tell.stall(&history.Event{W: history.Nemesis, Op: "kill", Window: 1, Target: "paydb", Payout: "p1", Token: 44, Phase: phase})
+		tell.stall(&history.Event{W: history.Nemesis, Op: "kill", Window: 1, Target: "executor-1", Payout: "p1", Token: 44, Phase: phase})
 	}
 	var text []string
 	for _, l := range tell.lines {

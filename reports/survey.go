@@ -262,6 +262,7 @@ func (s *survey) fault(e *history.Event) {
 	if e.Window == 0 {
 		return
 	}
+	s.blows.hear(e)
 	w, ok := s.windows[e.Window]
 	if !ok {
 		if len(s.windows) >= maxWindows {
@@ -270,12 +271,6 @@ func (s *survey) fault(e *history.Event) {
 		}
 		w = &window{Number: e.Window, Name: string(e.Op), Target: firstOf(e.Target, string(e.Proc)), From: -1, To: -1}
 		s.windows[e.Window] = w
-		switch e.Op {
-		case "pause":
-			s.blows.stops++
-		case "kill":
-			s.blows.kills++
-		}
 	}
 	at := micros(e.T)
 	switch e.Phase {

@@ -168,7 +168,8 @@ func (t *transcript) observe(e *history.Event) {
 	}
 }
 
-// stall tells of the stops and kills that were aimed at whoever had the payout in hand.
+// stall tells of the stops and kills that began with a call about the payout. Whom they hit may have it in hand, or serve
+// whoever has.
 func (t *transcript) stall(e *history.Event) {
 	if e.Payout != t.payout {
 		return
@@ -180,16 +181,35 @@ func (t *transcript) stall(e *history.Event) {
 		}
 		return
 	}
-	switch {
-	case e.Op == "kill" && e.Phase == "seen":
-		t.lines = append(t.lines, utterance{at, line(e.Target, "KILLED: what it had in hand for token %d is gone with it", e.Token)})
-	case e.Op == "kill" && e.Phase == "healed":
-		t.lines = append(t.lines, utterance{at, line(e.Target, "RUNS AGAIN: it knows what is on its disk, and nothing else")})
-	case e.Phase == "seen":
-		t.lines = append(t.lines, utterance{at, line(e.Target, "STOPPED: it holds token %d, has checked its lease and not yet written", e.Token)})
-	case e.Phase == "healed":
-		t.lines = append(t.lines, utterance{at, line(e.Target, "GOES ON: it still believes that it holds the lock")})
+	if text := blow(e); text != "" {
+		t.lines = append(t.lines, utterance{at, line(e.Target, "%s", text)})
 	}
+}
+
+// blow is what a stop or a kill does to whom it hits, "" where e tells of none. What a store has committed outlives it, and
+// only an executor holds the token.
+func blow(e *history.Event) string {
+	holder := contract.Process(e.Target).IsExecutor()
+	switch fmt.Sprint(e.Op, " ", e.Phase) {
+	case "kill seen":
+		if holder {
+			return fmt.Sprintf("KILLED: what it had in hand for token %d is gone with it", e.Token)
+		}
+		return fmt.Sprintf("KILLED during a call under token %d: what it had not committed is gone with it", e.Token)
+	case "kill healed":
+		return "RUNS AGAIN: it knows what is on disk, and nothing else"
+	case "pause seen":
+		if holder {
+			return fmt.Sprintf("STOPPED: it holds token %d, has checked its lease and not yet written", e.Token)
+		}
+		return fmt.Sprintf("STOPPED during a call under token %d: it executes nothing and answers nothing", e.Token)
+	case "pause healed":
+		if holder {
+			return "GOES ON: it still believes that it holds the lock"
+		}
+		return "GOES ON where it was"
+	}
+	return ""
 }
 
 // call tells of the answers: of the calls about the payout, and of those about its lock while it is being worked on.
