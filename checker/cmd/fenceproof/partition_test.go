@@ -105,9 +105,7 @@ func TestPartitionsSlowLinksAndResetsBreakNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, args...)
-			if got := r.wait(); got != 0 {
-				t.Fatalf("exit status %d", got)
-			}
+			r.sound()
 			seen := map[contract.Op]int{}
 			events(t, r.folder(), func(e *history.Event) {
 				if e.W == history.Nemesis && e.Phase == "seen" {
