@@ -48,7 +48,7 @@ build: ## build the suite and the services into bin/
 	$(GO) build -o bin/ ./checker/cmd/... ./system/cmd/...
 
 # What many goroutines share is tested under the race detector as well.
-CONCURRENT := ./checker/history ./checker/wiretap ./checker/run ./nemesis/... ./workloads \
+CONCURRENT := ./checker/history ./checker/wiretap ./checker/witness ./checker/run ./nemesis/... ./workloads \
               ./system/wire ./system/service ./system/executor ./system/reconciler ./system/lock/...
 
 test: build lint ## every test, with a short pause run and a short negative control on real processes

@@ -161,7 +161,7 @@ func TestAnEtcdThatIsKilledAndComesBackLosesNothing(t *testing.T) {
 	}
 	w.drained(t)
 	p.keptPlace(t)
-	s.nothingMissed(p, "k", want)
+	s.nothingMissed(w, p, "k", want)
 	if n := len(p.all(history.OpElection)); n == 0 {
 		t.Error("no election was recorded")
 	}
@@ -195,7 +195,7 @@ func TestTheWatchGoesOnAtAnotherMember(t *testing.T) {
 				}
 			}
 			p.keptPlace(t)
-			openStore(t, members...).nothingMissed(p, "k", want)
+			openStore(t, members...).nothingMissed(w, p, "k", want)
 			if n := len(p.all(history.OpElection)); n == 0 {
 				t.Error("each member was away once, and no election was recorded")
 			}

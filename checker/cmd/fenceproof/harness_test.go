@@ -142,18 +142,6 @@ func (r *running) wait() int {
 	return 0
 }
 
-// sound waits for the end of a run that is too short for all dangers to be sure to come up: it passes, or is not exercised.
-func (r *running) sound() {
-	r.t.Helper()
-	got := r.wait()
-	if got == 0 {
-		return
-	}
-	if v := r.verdict(); got != verdict.ExitOpen || v.Overall != verdict.NotExercised {
-		r.t.Fatalf("exit status %d: %s", got, v.Reason)
-	}
-}
-
 // folder is the only run's folder.
 func (r *running) folder() string {
 	r.t.Helper()

@@ -16,15 +16,17 @@ func TestWhatIsKilledComesBackAndNothingThatWasAnsweredIsLost(t *testing.T) {
 		args  []string
 		kills map[string]string // by invariant, the counter that must have been met
 	}{
-		"payouts on PostgreSQL": {[]string{"--seed", "1", "--duration", "9s", "--rate", "10"},
-			map[string]string{"INV-06": "kills_holding", "DUR-01": "kills_of_stores"}},
-		"locks on three members of etcd": {[]string{"--workload", "lock", "--backend", "etcd", "--etcd-members", "3", "--seed", "1", "--duration", "7s"},
-			map[string]string{"INV-06": "kills_holding", "DUR-01": "kills_of_stores"}},
+		"payouts on PostgreSQL": {[]string{"--seed", "1", "--duration", "15s", "--rate", "8"},
+			map[string]string{"INV-03": "kills_in_post", "INV-04": "kills_after_grant", "INV-06": "kills_holding", "DUR-01": "kills_of_stores"}},
+		"locks on three members of etcd": {[]string{"--workload", "lock", "--backend", "etcd", "--etcd-members", "3", "--seed", "1", "--duration", "15s"},
+			map[string]string{"INV-04": "kills_after_grant", "INV-06": "kills_holding", "DUR-01": "kills_of_stores"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, append([]string{"--nemesis", "kill"}, c.args...)...)
-			r.sound()
+			if got := r.wait(); got != 0 {
+				t.Fatalf("exit status %d", got)
+			}
 			awaitNobody(t, r.folder())
 			met := map[string]map[string]int64{}
 			for _, i := range r.verdict().Invariants {

@@ -105,7 +105,9 @@ func TestPartitionsSlowLinksAndResetsBreakNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, args...)
-			r.sound()
+			if got := r.wait(); got != 0 {
+				t.Fatalf("exit status %d", got)
+			}
 			seen := map[contract.Op]int{}
 			events(t, r.folder(), func(e *history.Event) {
 				if e.W == history.Nemesis && e.Phase == "seen" {
