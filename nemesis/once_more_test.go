@@ -136,7 +136,7 @@ func TestARequestWaitsForTheWriteThatComesAfterIt(t *testing.T) {
 // settle waits until n wait for events.
 func (e *Engine) settle(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // between two looks
 		e.heard.mu.Lock()
 		waiting := len(e.heard.waiting)
 		e.heard.mu.Unlock()

@@ -2,13 +2,13 @@
 package replay
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 	"fenceproof/checker/run"
-	"fenceproof/checker/verdict"
 	"fenceproof/nemesis/plan"
 )
 
@@ -29,22 +29,21 @@ func Of(dir string) (run.Config, error) {
 }
 
 func of(h history.Header) (cfg run.Config, err error) {
-	if len(h.Plan) == 0 || len(h.Config) == 0 {
-		return cfg, errors.New("its history does not say what the run was told to do: the header lacks \"plan\" or \"config\"")
+	if len(h.Plan) == 0 {
+		return cfg, errors.New("the history's header has no \"plan\": it does not say what the run was told to do")
 	}
 	if cfg.Plan, err = plan.Parse(h.Plan); err != nil {
 		return cfg, err
 	}
-	var told struct {
-		Settings verdict.Settings     `json:"settings"`
-		Expect   *verdict.Expectation `json:"expect"`
-	}
-	if err := json.Unmarshal(h.Config, &told); err != nil {
-		return cfg, fmt.Errorf("read the settings in the history's header: %w", err)
+	told, err := run.ReadRecorded(h)
+	if err != nil {
+		return cfg, err
 	}
 	cfg.Fencing, cfg.Expect = run.FencingOn, told.Expect
-	if f := told.Settings.Fencing; f != "" { // a run without payouts has none
-		cfg.Fencing = run.Fencing(f)
+	if f := run.Fencing(told.Settings.Fencing); f != "" { // a run without payouts has none
+		if cfg.Fencing = f; !slices.Contains(run.Fencings(), f) {
+			return cfg, fmt.Errorf("the history's header says fencing %q%s", f, contract.Meant(string(f), run.Fencings()))
+		}
 	}
 	return cfg, nil
 }

@@ -18,8 +18,8 @@ import (
 	"fenceproof/deploy/local"
 )
 
-// recorded is what the header of a history says about the run, beside seed and plan: enough to judge it again.
-type recorded struct {
+// Recorded is what the header of a history says about the run, beside seed and plan: enough to judge it again.
+type Recorded struct {
 	Settings verdict.Settings     `json:"settings"`
 	Expect   *verdict.Expectation `json:"expect,omitempty"`
 }
@@ -47,7 +47,7 @@ func openEvidence(dir, id string, c Config, versions map[string]string) (*eviden
 	if err != nil {
 		return nil, err
 	}
-	config, err := json.Marshal(recorded{c.settings(), c.Expect})
+	config, err := json.Marshal(Recorded{c.settings(), c.Expect})
 	if err != nil {
 		return nil, fmt.Errorf("write down the run's settings: %w", err)
 	}

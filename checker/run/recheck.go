@@ -21,8 +21,9 @@ func Recheck(dir string) (*verdict.Run, error) {
 	return v, nil
 }
 
-func readRecorded(h history.Header) (recorded, error) {
-	var r recorded
+// ReadRecorded reads it from a header. The error says what the header lacks.
+func ReadRecorded(h history.Header) (Recorded, error) {
+	var r Recorded
 	if len(h.Config) == 0 {
 		return r, errors.New("the history's header has no \"config\": it must say how the run was set, see docs/history.md")
 	}

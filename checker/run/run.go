@@ -268,7 +268,7 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 	}
 	defer reader.Close()
 	h := reader.Header()
-	rec, err := readRecorded(h)
+	rec, err := ReadRecorded(h)
 	if err != nil {
 		return nil, err
 	}

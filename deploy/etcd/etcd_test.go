@@ -105,7 +105,7 @@ func TestABuildThatFailsOrIsCancelledLeavesNothingThatCouldBeTakenForEtcd(t *tes
 	pid := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "pid")
 	go func() { // ended by the cancellation that it waits to make
 		for !exists(pid) && t.Context().Err() == nil {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // between two looks
 		}
 		cancel()
 	}()

@@ -111,7 +111,7 @@ func boot(t *testing.T, c Config) *Stack {
 // await polls until cond holds.
 func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) { // between two looks
 		if time.Now().After(end) {
 			t.Fatalf("in vain: %s", what)
 		}

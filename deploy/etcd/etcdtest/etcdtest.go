@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fenceproof/deploy/etcd"
+	"fenceproof/deploy/janitor"
 )
 
 // firstUse bounds everything that a first use may have to do, building etcd included.
@@ -89,16 +90,16 @@ func start(n int, unsafe bool) ([]*etcd.Member, func() error, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(home))
 	}
-	var folders []string
+	swept := []string{home}
 	for _, m := range c.Members() {
-		folders = append(folders, m.Folder())
+		swept = append(swept, m.Folder())
 	}
-	g, err := watch(home, folders)
+	g, err := janitor.Start(janitorName, swept...)
 	if err != nil {
 		return nil, nil, errors.Join(err, c.Remove(context.Background()), os.RemoveAll(home))
 	}
 	end := func() error {
-		return errors.Join(c.Remove(context.Background()), os.RemoveAll(home), g.dismiss())
+		return errors.Join(c.Remove(context.Background()), os.RemoveAll(home), g.Dismiss())
 	}
 	if err := c.Start(context.Background()); err != nil {
 		return nil, nil, errors.Join(err, end())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,10 +33,9 @@ func TestMain(m *testing.M) {
 			}
 		}
 		fmt.Println("members", members[0].Folder(), members[1].Folder(), members[2].Folder(), err)
-		for { // end is held all the time: with it goes the janitor's pipe, and then the members
-			time.Sleep(time.Hour)
-			runtime.KeepAlive(end)
-		}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or whoever was to kill it is gone
+		runtime.KeepAlive(end)               // held until then: with it goes the janitor's pipe, and then the members
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -49,6 +49,11 @@ func TestNothingOutlivesATestThatIsKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		held, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +88,7 @@ func TestNothingOutlivesATestThatIsKilled(t *testing.T) {
 // await polls until cond holds.
 func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) { // between two looks
 		if time.Now().After(end) {
 			t.Fatalf("in vain: %s", what)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,10 +32,9 @@ func TestMain(m *testing.M) {
 			err = process.Pause(context.Background(), i.Process())
 		}
 		fmt.Println("data", i.DataFolder(), err)
-		for { // end is held all the time: with it goes the janitor's pipe, and then the server
-			time.Sleep(time.Hour)
-			runtime.KeepAlive(end)
-		}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or whoever was to kill it is gone
+		runtime.KeepAlive(end)               // held until then: with it goes the janitor's pipe, and then the server
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -48,6 +48,11 @@ func TestNothingOutlivesATestThatIsKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		held, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +87,7 @@ func TestNothingOutlivesATestThatIsKilled(t *testing.T) {
 // await polls until cond holds.
 func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) { // between two looks
 		if time.Now().After(end) {
 			t.Fatalf("in vain: %s", what)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"fenceproof/deploy/janitor"
 	"fenceproof/deploy/postgres"
 )
 
@@ -89,13 +90,13 @@ func start(fsync string) (*postgres.Instance, func() error, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(home))
 	}
-	g, err := watch(i.DataFolder(), home)
+	g, err := janitor.Start(janitorName, i.DataFolder(), home)
 	if err != nil {
 		return nil, nil, errors.Join(err, i.Remove(), os.RemoveAll(home))
 	}
 	end := func() error {
 		ctx := context.Background()
-		return errors.Join(i.Crash(ctx), i.Remove(), os.RemoveAll(home), g.dismiss())
+		return errors.Join(i.Crash(ctx), i.Remove(), os.RemoveAll(home), g.Dismiss())
 	}
 	if err := i.Start(context.Background()); err != nil {
 		return nil, nil, errors.Join(err, end())
