@@ -63,8 +63,14 @@ func start(t *testing.T, args ...string) *running {
 // startIn is start with the binaries in the folder bin.
 func startIn(t *testing.T, bin string, args ...string) *running {
 	t.Helper()
+	return startCommand(t, bin, "verify", args...)
+}
+
+// startCommand begins command --runs DIR.
+func startCommand(t *testing.T, bin, command string, args ...string) *running {
+	t.Helper()
 	r := &running{t: t, runs: t.TempDir(), line: make(chan string, 10_000), done: make(chan struct{})}
-	r.cmd = exec.Command(filepath.Join(bin, "fenceproof"), append([]string{"verify", "--runs", r.runs}, args...)...)
+	r.cmd = exec.Command(filepath.Join(bin, "fenceproof"), append([]string{command, "--runs", r.runs}, args...)...)
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -110,10 +110,9 @@ func TestWhateverEndsTheHarnessNothingOfTheRunIsLeft(t *testing.T) {
 		status int
 		report bool
 	}{
-		"kill -9 while processes are stopped": {"now pause", syscall.SIGKILL, -1, false},
-		"kill -9 while it boots":              {"starting the services", syscall.SIGKILL, -1, false},
-		"Ctrl-C while processes are stopped":  {"now pause", syscall.SIGINT, 2, true},
-		"SIGTERM in the drive":                {"offering payouts", syscall.SIGTERM, 2, true},
+		"kill -9 while it boots":             {"starting the services", syscall.SIGKILL, -1, false},
+		"Ctrl-C while processes are stopped": {"now pause", syscall.SIGINT, 2, true},
+		"SIGTERM in the drive":               {"offering payouts", syscall.SIGTERM, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
