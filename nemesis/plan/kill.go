@@ -24,6 +24,8 @@ const PostForwarded Event = "post.forwarded"
 const (
 	killFirst  = 1500 * time.Millisecond // work is under way by then
 	killEvery  = 2 * time.Second         // a start after a crash fits in
+	killOften  = time.Second             // how often what serves is killed in a short drive
+	killsServe = 8                       // so many kills of what serves a drive has, where it is long enough for them
 	killJitter = 500 * time.Millisecond  // so that they do not come in step with anything
 	killBreak  = 2 * time.Second         // from the last one to the end of the drive
 	holderKill = time.Second             // when the first holder is killed
@@ -37,7 +39,8 @@ var (
 	inHand      = span{0, 20 * time.Millisecond}
 )
 
-// kills are the steps of nemesis kill: a service, a database or a member every killEvery, and holders beside them.
+// kills are the steps of nemesis kill: a service, a database or a member every killEvery, in short drives more often, and
+// holders beside them.
 func kills(p Plan) ([]Step, error) {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x6b696c6c)) // one stream of its own: "kill"
 	return append(p.serviceKills(rng), p.holderKills(rng)...), nil
@@ -52,25 +55,33 @@ func (p Plan) atOnce() int {
 	return 2
 }
 
+// serveEvery is how often what serves is killed. Each of the moments that such a kill is meant for may be missed, by a restart
+// that takes long or an event that comes late: a short drive has several of each all the same.
+func (p Plan) serveEvery() time.Duration {
+	return min(killEvery, max(killOften, (time.Duration(p.Drive)-killBreak)/killsServe))
+}
+
 // serviceKills kills what serves, in turn: right after a grant was answered, where there are payouts in the middle of a
-// post, and at random.
+// post, and at random; in a short drive every other one of the latter is in a post as well.
 func (p Plan) serviceKills(rng *rand.Rand) []Step {
 	afterGrant, inPost, turn := p.lockKeepers(), []Target{Target(contract.PayDB), Target(contract.PaymentResource)}, p.killTurn(rng)
+	every := p.serveEvery()
+	first, short := min(killFirst, every), every < killEvery
 	var steps []Step
+	grants, posts, others := 0, 0, 0
 	for i := 0; ; i++ {
-		at := killFirst + time.Duration(i)*killEvery + random(rng, 0, killJitter)
+		at := first + time.Duration(i)*every + random(rng, 0, killJitter)
 		s := Step{Fault: Kill, At: Duration(at), For: Duration(random(rng, serviceDown.min, serviceDown.max))}
-		switch round, place := i/4, i%4; {
-		case p.forLocks() && i%2 == 0:
-			s.On, s.Target = AcquireOK, afterGrant[i/2%len(afterGrant)]
-		case p.forLocks():
-			s.Target = turn[i/2%len(turn)]
-		case place == 0:
-			s.On, s.Target = AcquireOK, afterGrant[round%len(afterGrant)]
-		case place == 1:
-			s.On, s.Target, s.Delay = PostForwarded, inPost[round%len(inPost)], Duration(random(rng, inAPost.min, inAPost.max))
+		switch place := i % 4; {
+		case p.forLocks() && i%2 == 0, !p.forLocks() && place == 0:
+			s.On, s.Target = AcquireOK, afterGrant[grants%len(afterGrant)]
+			grants++
+		case !p.forLocks() && (place == 1 || place == 3 && short):
+			s.On, s.Target, s.Delay = PostForwarded, inPost[posts%len(inPost)], Duration(random(rng, inAPost.min, inAPost.max))
+			posts++
 		default:
-			s.Target = turn[(2*round+place-2)%len(turn)]
+			s.Target = turn[others%len(turn)]
+			others++
 		}
 		if at+time.Duration(s.For) > time.Duration(p.Drive)-killBreak {
 			return steps

@@ -78,15 +78,32 @@ func TestAKillPlanReadsBackAndDependsOnItsSeedAlone(t *testing.T) {
 	}
 }
 
-func TestAShortKillPlanStillKillsAfterAGrantInAPostAndAHolder(t *testing.T) {
-	for name, p := range killing(7) {
-		p.Drive = Duration(9 * time.Second)
-		on := map[Event]bool{}
-		for _, s := range generate(t, p).Steps {
-			on[s.On] = true
-		}
-		if !on[AcquireOK] || !p.forLocks() && !on[PostForwarded] || !on[""] {
-			t.Errorf("%s kills on %v", name, on)
+func TestAShortKillPlanHasEveryMomentThatAKillIsMeantForMoreThanOnce(t *testing.T) {
+	for seed := range uint64(50) {
+		for name, p := range killing(seed) {
+			p.Drive = Duration(10 * time.Second)
+			grants, posts, random, early := map[Target]int{}, map[Target]int{}, 0, map[Event]Duration{}
+			for _, s := range generate(t, p).Steps {
+				switch {
+				case s.Target == Holder:
+					continue
+				case s.On == AcquireOK:
+					grants[s.Target]++
+				case s.On == PostForwarded:
+					posts[s.Target]++
+				default:
+					random++
+				}
+				if early[s.On] == 0 {
+					early[s.On] = s.At
+				}
+			}
+			if len(grants) != 2 || early[AcquireOK] > Duration(2*time.Second) || random == 0 {
+				t.Errorf("%s, seed %d: %v after grants, the first at %s, and %d at random", name, seed, grants, early[AcquireOK], random)
+			}
+			if !p.forLocks() && (len(posts) != 2 || posts["paydb"]+posts["payment-resource"] < 3 || early[PostForwarded] > Duration(3*time.Second)) {
+				t.Errorf("%s, seed %d: %v in posts, the first at %s", name, seed, posts, early[PostForwarded])
+			}
 		}
 	}
 }
