@@ -13,6 +13,9 @@ type Header struct {
 	Witness Witness `json:"witness"`
 	// Witnesses lists every witness of the run, so that a file that is missing is missed. Empty stands for Witnesses().
 	Witnesses []Witness `json:"witnesses,omitempty"`
+	// Sparse says that numbers may be missing from the one sequence of I: whoever recorded this did not number its events
+	// one by one. Nobody can tell then that an event was removed. The Recorder leaves no number out.
+	Sparse bool `json:"sparse,omitempty"`
 	// RunID is the name of the run's folder.
 	RunID string `json:"run"`
 	// Seed decided the plan. It is a decimal string in the file: JavaScript loses bits above 2^53.

@@ -20,6 +20,8 @@ type Reader struct {
 	header Header
 	files  []*source
 	gaps   map[Witness]string
+	sparse bool // every header says so
+	lost   missing
 	last   int64 // I and T of the event decoded last
 	lastT  int64
 	ahead  *ahead // nil until the first Next
@@ -85,9 +87,10 @@ func (r *Reader) add(w Witness, path string) error {
 	}
 	r.files = append(r.files, f)
 	if len(r.files) == 1 {
-		r.header = h
+		r.header, r.sparse = h, h.Sparse
 		return nil
 	}
+	r.sparse = r.sparse && h.Sparse
 	if h.RunID != r.header.RunID {
 		return fmt.Errorf("open the history: %s is of run %q, %s of run %q; a folder holds one run", path, h.RunID, r.files[0].path, r.header.RunID)
 	}
@@ -112,6 +115,7 @@ func (r *Reader) Next(e *Event) error {
 				r.gaps[f.witness] = f.gap
 			}
 		}
+		r.sayLost()
 	}
 	return r.err
 }
@@ -137,12 +141,16 @@ func (r *Reader) next(e *Event) error {
 	if e.T < r.lastT {
 		return first.errorf("event %d was recorded before the event it follows (t %d after %d)", e.I, e.T, r.lastT)
 	}
+	if e.I > r.last+1 && !r.sparse && !r.broken() {
+		r.lost.add(r.last+1, e.I-1)
+	}
 	r.last, r.lastT = e.I, e.T
 	return nil
 }
 
 // Gaps says, after Next returned io.EOF, which witnesses' evidence is not complete and why: a file that is missing, has
-// no trailer, or ends in the middle of a line. What such a witness covers cannot pass. It is never nil.
+// no trailer, or ends in the middle of a line; and every witness's where a number is missing from the sequence that no such
+// file can have had. What such a witness covers cannot pass. It is never nil.
 func (r *Reader) Gaps() map[Witness]string { return maps.Clone(r.gaps) }
 
 // Close closes the files. It is needed wherever Open succeeded.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,6 +165,72 @@ func TestACompressedFileThatBreaksOffIsAGapAndNeverComplete(t *testing.T) {
 		if err == nil && gaps[Wiretap] == "" {
 			t.Fatalf("cut at %d of %d: complete", end, whole.Len())
 		}
+	}
+}
+
+// removed takes events out of the wiretap's file in dir, and makes its trailer fit.
+func removed(t *testing.T, dir string, is ...int) {
+	t.Helper()
+	path := filepath.Join(dir, "wiretap.ndjson")
+	text, left, last := get(t, path), 3, 5
+	for _, i := range is {
+		line := strings.SplitAfter(text, "\n")[1+slices.Index([]int{1, 3, 5}, i)-(3-left)]
+		if !strings.Contains(line, fmt.Sprintf(`"i":%d,`, i)) {
+			t.Fatalf("%d is not in %s", i, line)
+		}
+		text = strings.Replace(text, line, "", 1)
+		if left--; i == 5 {
+			last = 3
+		}
+	}
+	put(t, path, strings.Replace(text, `{"events":3,"last":5}`, fmt.Sprintf(`{"events":%d,"last":%d}`, left, last), 1))
+}
+
+func TestAnEventThatWasRemovedIsAGapOfEveryWitnessAlthoughTheTrailersFit(t *testing.T) {
+	for want, is := range map[string][]int{"event 1 was recorded": {1}, "event 3 was recorded": {3}, "2 events were recorded and are in no file, the first of them event 1": {1, 3}} {
+		dir := written(t)
+		removed(t, dir, is...)
+		got, gaps, err := read(dir)
+		if err != nil || len(got) != 5-len(is) || len(gaps) != 2 || !strings.HasPrefix(gaps[Wiretap], want) || gaps[Journal] != gaps[Wiretap] {
+			t.Errorf("without %v: read %v, gaps %v, error %v", is, got, gaps, err)
+		}
+	}
+}
+
+func TestWhatABrokenFileCannotHaveHadIsMissedAllTheSame(t *testing.T) {
+	for name, c := range map[string]struct {
+		journal int // lines of the journal's file that are left: its header, event 2, event 4
+		remove  int
+		missed  bool
+	}{
+		"removed before the file broke off": {2, 1, true},
+		"perhaps what came after the break": {2, 3, false},
+		"perhaps of a file without a line":  {1, 1, false},
+	} {
+		dir := written(t)
+		removed(t, dir, c.remove)
+		path := filepath.Join(dir, "journal.ndjson")
+		put(t, path, strings.Join(strings.SplitAfter(get(t, path), "\n")[:c.journal], ""))
+		_, gaps, err := read(dir)
+		if err != nil || !strings.Contains(gaps[Journal], "no trailer") || (gaps[Wiretap] != "") != c.missed {
+			t.Errorf("%s: gaps %v, error %v", name, gaps, err)
+		}
+	}
+}
+
+func TestAHistoryThatSaysThatItsNumbersAreSparseMissesNone(t *testing.T) {
+	dir := written(t)
+	removed(t, dir, 3)
+	for n, w := range []string{"wiretap", "journal"} {
+		_, gaps, err := read(dir)
+		if err != nil || len(gaps) != 2 {
+			t.Errorf("%d of 2 headers say so: gaps %v, error %v", n, gaps, err)
+		}
+		path := filepath.Join(dir, w+".ndjson")
+		put(t, path, strings.Replace(get(t, path), `{"schema":1`, `{"sparse":true,"schema":1`, 1))
+	}
+	if is, gaps, err := read(dir); err != nil || len(gaps) > 0 || len(is) != 4 {
+		t.Errorf("read %v, gaps %v, error %v", is, gaps, err)
 	}
 }
 

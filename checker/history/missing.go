@@ -1,0 +1,52 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// missing are numbers that no file has: of events that were recorded, and removed since. A trailer can be made to fit; the
+// sequence over all files cannot, unless it is renumbered as a whole.
+type missing struct {
+	first, count int64
+}
+
+func (m *missing) add(from, to int64) {
+	if m.count == 0 {
+		m.first = from
+	}
+	m.count += to - from + 1
+}
+
+func (m *missing) String() string {
+	if m.count == 1 {
+		return fmt.Sprintf("event %d was recorded and is in no file; whose file it was removed from, nobody can tell", m.first)
+	}
+	return fmt.Sprintf("%d events were recorded and are in no file, the first of them event %d; whose files they were removed from, nobody can tell", m.count, m.first)
+}
+
+// broken tells whether a number that is missing now may be one of a file whose recording broke off before it, or that is
+// not there. Every file has been read up to its next event.
+func (r *Reader) broken() bool {
+	return len(r.gaps) > 0 || slices.ContainsFunc(r.files, func(f *source) bool { return f.ended && f.gap != "" })
+}
+
+// sayLost makes what is missing a gap of every witness that has none of its own: each may have seen it.
+func (r *Reader) sayLost() {
+	if r.lost.count == 0 {
+		return
+	}
+	witnesses := map[Witness]bool{}
+	for _, w := range r.header.expected() {
+		witnesses[w] = true
+	}
+	for _, f := range r.files {
+		witnesses[f.witness] = true
+	}
+	for w := range maps.Keys(witnesses) {
+		if r.gaps[w] == "" {
+			r.gaps[w] = r.lost.String()
+		}
+	}
+}
