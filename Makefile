@@ -10,6 +10,10 @@ SEED      ?=
 FENCING   ?= on
 FLAGS     ?=
 ONLY      ?=
+ROUNDS    ?=
+MIXES     ?=
+JOBS      ?=
+INTO      ?=
 
 # A negative control runs each of these; FENCING=rail-off, say, runs that one alone.
 CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
@@ -17,7 +21,7 @@ CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
 GO        ?= go
 
 # A mistyped variable would leave its default in force.
-VARIABLES := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS ONLY KEEP GO
+VARIABLES := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS ONLY ROUNDS MIXES JOBS INTO KEEP GO
 given     := $(foreach v,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(v))))
 mistyped  := $(filter-out $(VARIABLES),$(given))
 ifneq ($(mistyped),)
@@ -26,7 +30,17 @@ endif
 run_flags  = --nemesis "$(NEMESIS)" --backend "$(BACKEND)" --workload "$(WORKLOAD)" --duration "$(DURATION)" \
              $(if $(EXECUTORS),--executors "$(EXECUTORS)") $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
 
-.PHONY: verify negative-control mutants sweep build test lint bench bundle clean help
+# A soak takes all there is of what is not given: what is a default for one run is none for it.
+own        = $(if $(filter-out file,$(origin $(1))),$($(1)))
+soak_flags = $(foreach v,NEMESIS BACKEND WORKLOAD,$(if $(call own,$(v)),--$(lower_$(v)) "$(call own,$(v))")) \
+             $(if $(call own,DURATION),--duration "$(DURATION)",$(if $(ROUNDS)$(INTO),,--duration 8h)) \
+             $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(MIXES),--mixes "$(MIXES)") $(if $(JOBS),--jobs "$(JOBS)") $(if $(INTO),--into "$(INTO)") \
+             $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--first-seed "$(SEED)") $(FLAGS)
+lower_NEMESIS  := nemesis
+lower_BACKEND  := backend
+lower_WORKLOAD := workload
+
+.PHONY: verify negative-control mutants sweep soak build test lint bench bundle clean help
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -42,6 +56,9 @@ mutants: build ## break the system on purpose, build by build, and see each one 
 
 sweep: build ## lose, duplicate and delay a message of every endpoint, and count what was carried out; BACKEND=pg|etcd
 	bin/fenceproof sweep --backend "$(BACKEND)" $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
+
+soak: build ## every nemesis, backend and workload in turn, round after round, DURATION=8h or ROUNDS=9 long; INTO=FOLDER goes on
+	bin/fenceproof soak $(soak_flags)
 
 build: ## build the suite and the services into bin/
 	@mkdir -p bin
@@ -66,6 +83,6 @@ bench: build ## measure each bar beside what it is compared with, and write docs
 bundle: ## rebuild the report's page after a change of its sources
 	$(GO) run ./reports/bundle
 
-clean: build ## remove old runs and built binaries
-	bin/fenceproof clean
+clean: build ## remove old runs and built binaries; the binaries stay while a run is going on
+	bin/fenceproof clean --idle
 	rm -rf bin

@@ -55,6 +55,9 @@ func Open(dir string) (*Reader, error) {
 
 // find lists the files of the history in dir by witness.
 func find(dir string) (map[Witness]string, error) {
+	if is, err := os.Stat(dir); err == nil && !is.IsDir() {
+		return nil, fmt.Errorf("open the history: %s is no folder", dir) // reading a named pipe would wait for a writer
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)

@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -302,6 +304,31 @@ func TestAFolderWithoutAHistoryAndOneWithTwoFilesOfAWitnessAreRefused(t *testing
 	put(t, filepath.Join(dir, "wiretap.ndjson.gz"), "")
 	if _, err := Open(dir); err == nil {
 		t.Error("two files of one witness are a history")
+	}
+}
+
+func TestWhatIsNoRegularFileIsRefusedAndNotWaitedFor(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a named pipe":       func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link to a device": func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := written(t)
+			path := filepath.Join(dir, "journal.ndjson")
+			if err := errors.Join(os.Remove(path), put(path)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "journal.ndjson is no regular file") {
+				t.Errorf("it opened with error %v", err)
+			}
+		})
+	}
+	pipe := filepath.Join(t.TempDir(), "history")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(pipe); err == nil || !strings.Contains(err.Error(), "is no folder") {
+		t.Errorf("a named pipe for a folder: %v", err)
 	}
 }
 

@@ -44,6 +44,9 @@ func openSource(w Witness, path string) (*source, Header, error) {
 }
 
 func (s *source) open() (Header, error) {
+	if err := regular(s.path); err != nil {
+		return Header{}, err
+	}
 	f, err := os.Open(s.path)
 	if err != nil {
 		return Header{}, fmt.Errorf("open the history of %s: %w", s.witness, err)
@@ -70,6 +73,15 @@ func (s *source) open() (Header, error) {
 	}
 	s.lines.in = bufio.NewReaderSize(in, 256<<10)
 	return s.readHeader()
+}
+
+// regular refuses what is no file with an end: opening a named pipe waits for whoever writes it, a device may never end.
+func regular(path string) error {
+	is, err := os.Stat(path)
+	if err == nil && !is.Mode().IsRegular() {
+		return fmt.Errorf("open the history: %s is no regular file (%s), so it is no recorded evidence", path, is.Mode().Type())
+	}
+	return err // it names the path
 }
 
 func (s *source) readHeader() (Header, error) {

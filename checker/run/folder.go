@@ -81,28 +81,27 @@ func pointLatest(runs, id string) error {
 	return nil
 }
 
-// Clean removes the folders of all runs but the newest keep. It touches nothing that is not named like a run, and no run
-// that is going on.
-func Clean(runs string, keep int) (removed int, err error) {
+// Clean removes the folders of all runs but the newest keep. It touches nothing that is not named like a run, and none of
+// the busy ones, which are going on. Without a folder of all runs the error is os.ErrNotExist.
+func Clean(runs string, keep int) (removed int, busy []string, err error) {
 	entries, err := os.ReadDir(runs)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, fmt.Errorf("look for old runs: %w", err)
+		return 0, nil, fmt.Errorf("look for old runs: %w", err)
 	}
 	var names []string // ReadDir sorts by name, and names begin with the time
 	for _, e := range entries {
-		if e.IsDir() && isRun(e.Name()) && !inUse(filepath.Join(runs, e.Name())) {
+		switch {
+		case !e.IsDir() || !isRun(e.Name()):
+		case inUse(filepath.Join(runs, e.Name())):
+			busy = append(busy, e.Name())
+		default:
 			names = append(names, e.Name())
 		}
 	}
 	var errs []error
 	for _, n := range names[:max(0, len(names)-keep)] {
-		run := filepath.Join(runs, n)
-		// Kept databases may be elsewhere, where the user that they run as could enter.
-		if err := errors.Join(local.RemoveData(context.Background(), run), os.RemoveAll(run)); err != nil {
-			errs = append(errs, fmt.Errorf("remove run %s: %w", n, err))
+		if err := Remove(filepath.Join(runs, n)); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		removed++
@@ -110,7 +109,34 @@ func Clean(runs string, keep int) (removed int, err error) {
 	if _, err := os.Stat(filepath.Join(runs, latestLink)); errors.Is(err, os.ErrNotExist) {
 		_ = os.Remove(filepath.Join(runs, latestLink)) // it pointed to a run that is gone; no link at all is as good
 	}
-	return removed, errors.Join(errs...)
+	return removed, busy, errors.Join(errs...)
+}
+
+// Remove removes all that a run has left, in its folder and elsewhere.
+func Remove(dir string) error {
+	// Kept databases may be elsewhere, where the user that they run as could enter.
+	if err := errors.Join(local.RemoveData(context.Background(), dir), os.RemoveAll(dir)); err != nil {
+		return fmt.Errorf("remove run %s: %w", filepath.Base(dir), err)
+	}
+	return nil
+}
+
+// Strip removes all that a run has left but its verdict.
+func Strip(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("remove all but the verdict of run %s: %w", filepath.Base(dir), err)
+	}
+	errs := []error{local.RemoveData(context.Background(), dir)}
+	for _, e := range entries {
+		if e.Name() != verdictFile {
+			errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove all but the verdict of run %s: %w", filepath.Base(dir), err)
+	}
+	return nil
 }
 
 func isRun(name string) bool {

@@ -45,6 +45,9 @@ itself failed.`,
 }
 
 func mutants(c *cobra.Command, f mutantsFlags) error {
+	if err := named(f.runs); err != nil {
+		return err
+	}
 	all, err := mutant.All()
 	if err != nil {
 		return &exitError{exitHarness, err}

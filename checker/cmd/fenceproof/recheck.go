@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -22,8 +21,8 @@ func recheckCommand() *cobra.Command {
 judges it, and prints the verdict. It changes nothing. The exit status is the verdict's.`,
 		Args: oneArg("the run's folder, for example runs/latest"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := os.Stat(run.HistoryDir(args[0])); err != nil {
-				return usage("%s is no run: it has no folder history (%v)", args[0], err)
+			if err := recorded(args[0]); err != nil {
+				return err
 			}
 			v, err := run.Recheck(args[0])
 			if err != nil {
@@ -47,6 +46,18 @@ judges it, and prints the verdict. It changes nothing. The exit status is the ve
 	return c
 }
 
+// recorded refuses what is no run's folder.
+func recorded(dir string) error {
+	is, err := os.Stat(run.HistoryDir(dir))
+	if err == nil && !is.IsDir() {
+		err = errors.New("history is no folder")
+	}
+	if err != nil {
+		return usage("%s is no run: it has no folder history (%v)", dir, err)
+	}
+	return nil
+}
+
 func printJSON(w io.Writer, v *verdict.Run) error {
 	b, err := v.JSON()
 	if err != nil {
@@ -54,30 +65,6 @@ func printJSON(w io.Writer, v *verdict.Run) error {
 	}
 	_, err = w.Write(b)
 	return err
-}
-
-func cleanCommand() *cobra.Command {
-	var runs string
-	var keep int
-	c := &cobra.Command{
-		Use:   "clean",
-		Short: "Remove old runs",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if keep < 0 {
-				return usage("--keep is %d; 0 removes every run", keep)
-			}
-			n, err := run.Clean(runs, keep)
-			if err != nil {
-				return &exitError{exitHarness, err}
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d %s from %s\n", n, map[bool]string{true: "run", false: "runs"}[n == 1], runs)
-			return err
-		},
-	}
-	c.Flags().StringVar(&runs, "runs", "runs", "folder of all runs")
-	c.Flags().IntVar(&keep, "keep", 0, "how many of the newest runs to keep")
-	return c
 }
 
 func oneArg(what string) cobra.PositionalArgs {

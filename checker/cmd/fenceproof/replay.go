@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"fenceproof/checker/replay"
 	"fenceproof/checker/run"
 
@@ -18,8 +16,8 @@ func replayCommand() *cobra.Command {
 The faults come at the same times and events; processes and networks are as free as ever, so what comes of it may differ.`,
 		Args: oneArg("the run's folder, for example runs/latest"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := os.Stat(run.HistoryDir(args[0])); err != nil {
-				return usage("%s is no run: it has no folder history (%v)", args[0], err)
+			if err := recorded(args[0]); err != nil {
+				return err
 			}
 			cfg, err := replay.Of(args[0])
 			if err != nil {

@@ -25,6 +25,9 @@ func (s *surroundings) declare(fs *pflag.FlagSet) {
 
 // apply puts them into cfg, with this program's own folder as that of the binaries.
 func (s surroundings) apply(cfg *run.Config) error {
+	if err := named(s.runs); err != nil {
+		return err
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		return &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}

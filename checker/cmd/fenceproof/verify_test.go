@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -44,6 +45,19 @@ func TestStoppedHoldersAreRefusedAtBothFencePointsAndNothingBreaks(t *testing.T)
 		out, status := fenceproof(t, "recheck", "--json", r.folder())
 		if status != 0 || strings.TrimSpace(out) != strings.TrimSpace(string(before)) {
 			t.Errorf("recheck ended with %d and printed\n%.2000s\nverdict.json is\n%.2000s", status, out, before)
+		}
+	})
+	t.Run("and where the logs are gone that is noted and nothing more", func(t *testing.T) {
+		logs := filepath.Join(r.folder(), "history", "logs.ndjson")
+		if err := os.Rename(logs, logs+".away"); err != nil {
+			t.Fatal(err)
+		}
+		out, status := fenceproof(t, "recheck", r.folder())
+		if status != 0 || !strings.Contains(out, "not whole: logs: the file is missing") {
+			t.Errorf("recheck ended with %d and printed\n%.2000s", status, out)
+		}
+		if err := os.Rename(logs+".away", logs); err != nil {
+			t.Fatal(err)
 		}
 	})
 	t.Run("and the story of a stopped holder can be told", func(t *testing.T) {
@@ -187,18 +201,23 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a mistyped flag":           {[]string{"verify", "--nemsis", "pause"}, "did you mean --nemesis?"},
-		"a mistyped nemesis":        {[]string{"verify", "--nemesis", "pauze"}, `did you mean "pause"?`},
-		"a mistyped command":        {[]string{"verfy"}, "verify"},
-		"a mistyped invariant":      {[]string{"verify", "--expect", "INV-2"}, "INV-02"},
-		"a control of nothing":      {[]string{"verify", "--control"}, "needs a fence point that is off"},
-		"one executor alone":        {[]string{"verify", "--executors", "1"}, "at least 2"},
-		"a plan that is not there":  {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
-		"plan and nemesis together": {[]string{"verify", "--plan", "../../../docs/experiment/plan.json", "--nemesis", "pause"}, "exclude one another"},
-		"an empty expectation":      {[]string{"verify", "--expect", ""}, "INV-02,INV-05,INV-03?"},
-		"a drive of years":          {[]string{"verify", "--duration", "100000h"}, "at most 1h"},
-		"recheck of nothing":        {[]string{"recheck"}, "runs/latest"},
-		"a duration that is none":   {[]string{"verify", "--duration", "30"}, "duration"},
+		"a mistyped flag":            {[]string{"verify", "--nemsis", "pause"}, "did you mean --nemesis?"},
+		"a mistyped nemesis":         {[]string{"verify", "--nemesis", "pauze"}, `did you mean "pause"?`},
+		"a mistyped command":         {[]string{"verfy"}, "verify"},
+		"a mistyped invariant":       {[]string{"verify", "--expect", "INV-2"}, "INV-02"},
+		"a control of nothing":       {[]string{"verify", "--control"}, "needs a fence point that is off"},
+		"one executor alone":         {[]string{"verify", "--executors", "1"}, "at least 2"},
+		"a plan that is not there":   {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
+		"plan and nemesis together":  {[]string{"verify", "--plan", "../../../docs/experiment/plan.json", "--nemesis", "pause"}, "exclude one another"},
+		"an empty expectation":       {[]string{"verify", "--expect", ""}, "INV-02,INV-05,INV-03?"},
+		"a drive of years":           {[]string{"verify", "--duration", "100000h"}, "at most 1h"},
+		"recheck of nothing":         {[]string{"recheck"}, "runs/latest"},
+		"runs without a folder":      {[]string{"verify", "--runs", ""}, "--runs is empty"},
+		"a sweep without a folder":   {[]string{"sweep", "--runs", ""}, "--runs is empty"},
+		"mutants without a folder":   {[]string{"mutants", "--runs", ""}, "--runs is empty"},
+		"no folder to clean":         {[]string{"clean", "--runs", ""}, "--runs is empty"},
+		"a folder that is not there": {[]string{"clean", "--runs", "nowhere/at/all"}, "--runs nowhere/at/all: there is no such folder"},
+		"a duration that is none":    {[]string{"verify", "--duration", "30"}, "duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, status := fenceproof(t, c.args...)
@@ -228,6 +247,75 @@ func TestRecheckOfWhatIsNoRunSaysSo(t *testing.T) {
 	out, status := fenceproof(t, "recheck", t.TempDir())
 	if status != exitUsage || !strings.Contains(out, "history") {
 		t.Errorf("status %d:\n%s", status, out)
+	}
+}
+
+func TestRecheckOfWhatHasNoEndSaysSoAndDoesNotWait(t *testing.T) {
+	folder := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(folder, "history"), 0o755), syscall.Mkfifo(filepath.Join(folder, "history", "wiretap.ndjson"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := fenceproof(t, "recheck", folder); status != exitHarness || !strings.Contains(out, "wiretap.ndjson is no regular file") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+	pipe := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(pipe, "history"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := fenceproof(t, "recheck", pipe); status != exitUsage || !strings.Contains(out, "history is no folder") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+}
+
+func TestCleanFailsWhereItIsToFindNothingGoingOnAndSomethingIs(t *testing.T) {
+	runs, bin := t.TempDir(), t.TempDir()
+	clean := func() (string, int) {
+		out, err := exec.Command(filepath.Join(bin, "fenceproof"), "clean", "--idle", "--runs", runs).CombinedOutput()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return string(out), exit.ExitCode()
+		}
+		return string(out), 0
+	}
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(sleep)
+	if err := errors.Join(err, os.WriteFile(filepath.Join(bin, "service"), program, 0o755), os.Link(filepath.Join(binaries, "fenceproof"), filepath.Join(bin, "fenceproof"))); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := clean(); status != 0 {
+		t.Errorf("nothing is going on, status %d: %s", status, out)
+	}
+	folder := filepath.Join(runs, "20260101T000000.000Z-payout-pg-pause-1")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mark, err := os.Create(filepath.Join(folder, ".in-use"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(mark.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := clean(); status != exitHarness || !strings.Contains(out, "a run is going on (20260101T000000.000Z-payout-pg-pause-1)") {
+		t.Errorf("a run is going on, status %d: %s", status, out)
+	}
+	if err := mark.Close(); err != nil {
+		t.Fatal(err)
+	}
+	service := exec.Command(filepath.Join(bin, "service"), "600")
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out, status := clean()
+	_, _ = service.Process.Kill(), service.Wait() // it was killed, and says so
+	if status != exitHarness || !strings.Contains(out, "service is running") {
+		t.Errorf("a service runs from the same folder, status %d: %s", status, out)
+	}
+	if out, status := clean(); status != 0 || !strings.Contains(out, "removed 0 runs") {
+		t.Errorf("all is over, status %d: %s", status, out)
 	}
 }
 

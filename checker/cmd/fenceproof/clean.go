@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"fenceproof/checker/run"
+
+	"github.com/spf13/cobra"
+)
+
+func cleanCommand() *cobra.Command {
+	var runs string
+	var keep int
+	var idle bool
+	c := &cobra.Command{
+		Use:   "clean",
+		Short: "Remove old runs",
+		Long: `Clean removes the folders of old runs, and what of their databases lies elsewhere. Runs that are going on stay. With
+--idle it fails while one is going on, or while anything runs from this program's own folder: what would be removed next is in use.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if keep < 0 {
+				return usage("--keep is %d; 0 removes every run", keep)
+			}
+			if err := named(runs); err != nil {
+				return err
+			}
+			n, busy, err := run.Clean(runs, keep)
+			switch {
+			case errors.Is(err, os.ErrNotExist) && c.Flags().Changed("runs"):
+				return usage("--runs %s: there is no such folder", runs)
+			case errors.Is(err, os.ErrNotExist):
+				_, err = fmt.Fprintf(c.OutOrStdout(), "there is no folder %s, so there are no runs to remove\n", runs)
+			case err == nil:
+				_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d %s from %s\n", n, map[bool]string{true: "run", false: "runs"}[n == 1], runs)
+			}
+			for _, b := range busy {
+				_, e := fmt.Fprintf(c.OutOrStdout(), "%s is going on, and stays\n", filepath.Join(runs, b))
+				err = errors.Join(err, e)
+			}
+			if err == nil && idle {
+				err = allIdle(busy)
+			}
+			if err != nil {
+				return &exitError{exitHarness, err}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&runs, "runs", "runs", "folder of all runs")
+	c.Flags().IntVar(&keep, "keep", 0, "how many of the newest runs to keep")
+	c.Flags().BoolVar(&idle, "idle", false, "fail while a run is going on")
+	return c
+}
+
+// named refuses an empty name for the folder of all runs, which would be the current one.
+func named(runs string) error {
+	if runs == "" {
+		return usage("--runs is empty; name the folder of all runs, for example runs")
+	}
+	return nil
+}
+
+// allIdle fails while a run of busy is going on, or anything else runs from the folder of this program.
+func allIdle(busy []string) error {
+	if len(busy) > 0 {
+		return fmt.Errorf("a run is going on (%s): wait for its end, or end it with Ctrl-C; until then its programs stay", strings.Join(busy, ", "))
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program's folder: %w", err)
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		return fmt.Errorf("look for running programs: %w", err)
+	}
+	for _, l := range links {
+		pid := strings.Split(l, "/")[2]
+		exe, err := os.Readlink(l)
+		if err == nil && pid != strconv.Itoa(os.Getpid()) && filepath.Dir(exe) == filepath.Dir(own) {
+			return fmt.Errorf("%s is running (process %s), so a run is going on elsewhere: wait for its end; until then its programs stay", exe, pid)
+		}
+	}
+	return nil
+}
