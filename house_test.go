@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"checker/mutant":         {"checker", "nemesis"},
 	"checker/replay":         {"checker", "nemesis"},
 	"checker/sweep":          {"nemesis", "checker/contract", "checker/history"},
+	"checker/soak":           {"checker", "nemesis", "reports"},
 	"checker/cmd":            {"checker", "nemesis", "workloads", "reports", "deploy"},
 }
 

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fenceproof/checker/run"
+	"fenceproof/checker/soak"
+	"fenceproof/nemesis/plan"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// soakFlags are the flags of soak as they were given.
+type soakFlags struct {
+	soak.Settings
+	into, doc string
+}
+
+func soakCommand() *cobra.Command {
+	var f soakFlags
+	c := &cobra.Command{
+		Use:   "soak",
+		Short: "Run nemeses, backends and workloads round after round, each round under another seed, and sum up",
+		Long: `Soak cycles over all cells of nemesis, backend and workload, each round under the next seed, until its time is up or its
+rounds are done. Each run is a process of its own. It stops at nothing but a failure of the harness.
+
+Its folder holds a line per finished run (soak.ndjson), the summary (summary.json, summary.html), and the runs: of those
+that passed the verdict, of those that were violated everything, and of those that were inconclusive or not exercised
+everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder that is there, a soak that
+was interrupted goes on; flags that are not given are then as they were.
+
+Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
+254 wrong usage, 255 the harness itself failed.`,
+		Example: `  fenceproof soak --duration 8h
+  fenceproof soak --rounds 9 --nemesis kill,pause+kill --backend etcd --jobs 2
+  fenceproof soak --rounds 20 --nemesis pause,kill,partition --mixes 1
+  fenceproof soak --into runs/soak-20260301T200000Z
+  fenceproof soak summary runs/soak-* --doc docs/nemeses.md`,
+		Args: knownSubcommand,
+		RunE: func(c *cobra.Command, _ []string) error { return soakAll(c, f) },
+	}
+	f.declare(c.Flags())
+	c.AddCommand(soakSummaryCommand())
+	return c
+}
+
+// knownSubcommand names the subcommand that was probably meant.
+func knownSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usage("%s takes no argument %q; did you mean %q?", c.CommandPath(), args[0], "summary")
+}
+
+func (f *soakFlags) declare(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.DurationVar(&f.Duration, "duration", 0, "begin no run after this long, counted from this start (0: no limit)")
+	fs.IntVar(&f.Rounds, "rounds", 0, "run each cell so many times (0: as often as there is time)")
+	fs.Uint64Var(&f.FirstSeed, "first-seed", 1, "seed of the first round; each round takes the next one")
+	listVar(fs, &f.Nemeses, "nemesis", soak.Nemeses(), plan.Names(), "what breaks the system, in turn; a + makes a mix: pause+kill", true)
+	fs.IntVar(&f.Mixes, "mixes", 0, "in each round, so many runs besides that two nemeses break at once, which the seed chooses")
+	listVar(fs, &f.Backends, "backend", plan.Backends(), plan.Backends(), "lock backends", false)
+	listVar(fs, &f.Workloads, "workload", plan.Workloads(), plan.Workloads(), "what drives the system", false)
+	fs.IntVar(&f.Members, "etcd-members", 0, "members of the etcd backend: 1, 3 or 5 (default 1)")
+	fs.DurationVar(&f.Drive, "drive", run.DefaultDrive, "how long each run is driven and broken")
+	fs.IntVar(&f.Jobs, "jobs", 1, "runs at a time; 2 do on two cores")
+	fs.StringVar(&f.into, "into", "", "folder of the soak (default runs/soak-<time>); one that is there is continued")
+	fs.StringVar(&f.doc, "doc", "", "put the matrix into this file as well, between the lines that mark its place")
+}
+
+func soakAll(c *cobra.Command, f soakFlags) error {
+	if err := f.resume(c.Flags()); err != nil {
+		return err
+	}
+	if err := f.Validate(); err != nil {
+		return usage("%w", err)
+	}
+	if f.doc != "" {
+		if err := soak.Placed(f.doc); err != nil {
+			return usage("--doc: %w", err)
+		}
+	}
+	if _, _, err := f.Cells(takes); err != nil {
+		return usage("%w", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return &exitError{exitHarness, fmt.Errorf("find this program: %w", err)}
+	}
+	if f.into == "" {
+		f.into = filepath.Join("runs", "soak-"+time.Now().UTC().Format("20060102T150405Z"))
+	}
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	return f.run(ctx, c, exe)
+}
+
+func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string) error {
+	out := harmless{c.OutOrStdout()}
+	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Command: f.again(), Check: takes, Out: out})
+	if s == nil {
+		return &exitError{exitHarness, err}
+	}
+	err = errors.Join(err, s.Print(out))
+	if f.doc != "" {
+		err = errors.Join(err, s.WriteInto(f.doc))
+	}
+	fmt.Fprintf(out, "the summary is %s\n", filepath.Join(f.into, "summary.html"))
+	return soakStatus(s, err)
+}
+
+// soakStatus is the exit status of a soak. A violation that was found stays one, whatever failed besides.
+func soakStatus(s *soak.Summary, err error) error {
+	switch {
+	case err != nil && s.Exit != 1:
+		return &exitError{exitHarness, err}
+	case err != nil || s.Exit != 0:
+		return &exitError{s.Exit, err}
+	}
+	return nil
+}
+
+// takes tells whether verify would take the arguments, by its own flags.
+func takes(args []string) error {
+	var f verifyFlags
+	fs := pflag.NewFlagSet("verify", pflag.ContinueOnError)
+	f.declare(fs)
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	p, err := f.plan(fs)
+	if err != nil {
+		return err
+	}
+	_, err = f.config(p, fs)
+	return err
+}
+
+// resume takes the settings of a soak that is there for all flags that were not given.
+func (f *soakFlags) resume(given *pflag.FlagSet) error {
+	if f.into == "" {
+		return nil
+	}
+	if !soak.Exists(f.into) {
+		entries, err := os.ReadDir(f.into)
+		if err == nil && len(entries) > 0 {
+			return usage("--into %s: the folder is there, and no soak is in it", f.into)
+		}
+		return nil
+	}
+	before, err := soak.Read(f.into)
+	if err != nil {
+		return usage("--into: %w", err)
+	}
+	old, now := before.Settings(), &f.Settings
+	for name, take := range map[string]func(){
+		"duration": func() { now.Duration = old.Duration }, "rounds": func() { now.Rounds = old.Rounds },
+		"first-seed": func() { now.FirstSeed = old.FirstSeed }, "nemesis": func() { now.Nemeses = old.Nemeses },
+		"mixes": func() { now.Mixes = old.Mixes }, "backend": func() { now.Backends = old.Backends },
+		"workload": func() { now.Workloads = old.Workloads }, "etcd-members": func() { now.Members = old.Members },
+		"drive": func() { now.Drive = old.Drive }, "jobs": func() { now.Jobs = old.Jobs },
+	} {
+		if !given.Changed(name) {
+			take()
+		}
+	}
+	return nil
+}
+
+// again is the command that does the same again.
+func (f soakFlags) again() string {
+	b := []string{"bin/fenceproof soak"}
+	add := func(name, value, def string) {
+		if value != def {
+			b = append(b, "--"+name, quoted(value))
+		}
+	}
+	add("duration", f.Duration.String(), "0s")
+	add("rounds", fmt.Sprint(f.Rounds), "0")
+	add("first-seed", fmt.Sprint(f.FirstSeed), "1")
+	add("nemesis", strings.Join(f.Nemeses, ","), "") // those there are may become more
+	add("mixes", fmt.Sprint(f.Mixes), "0")
+	add("backend", strings.Join(f.Backends, ","), strings.Join(plan.Backends(), ","))
+	add("workload", strings.Join(f.Workloads, ","), strings.Join(plan.Workloads(), ","))
+	add("etcd-members", fmt.Sprint(f.Members), "0")
+	add("drive", f.Drive.String(), run.DefaultDrive.String())
+	add("jobs", fmt.Sprint(f.Jobs), "1")
+	return strings.Join(b, " ")
+}
+
+func soakSummaryCommand() *cobra.Command {
+	var doc string
+	c := &cobra.Command{
+		Use:   "summary FOLDER...",
+		Short: "Sum up what soaks have left in their folders, and run nothing",
+		Long: `Summary prints what the soaks in the folders have shown, as one table over all of them, and writes summary.json and
+summary.html into a folder again where it is the only one. The exit status is that of the soak.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("%s takes the folders of soaks, for example runs/soak-20260301T200000Z", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return soakSummary(c, args, doc) },
+	}
+	c.Flags().StringVar(&doc, "doc", "", "put the matrix into this file as well, between the lines that mark its place")
+	return c
+}
+
+func soakSummary(c *cobra.Command, dirs []string, doc string) error {
+	if doc != "" {
+		if err := soak.Placed(doc); err != nil {
+			return usage("--doc: %w", err)
+		}
+	}
+	var folders []*soak.Folder
+	for _, dir := range slices.Compact(dirs) {
+		if !soak.Exists(dir) {
+			return usage("%s is no soak's folder: it has no soak.json", dir)
+		}
+		f, err := soak.Read(dir)
+		if err != nil {
+			return &exitError{exitHarness, err}
+		}
+		folders = append(folders, f)
+	}
+	s, err := soak.Summarise(folders...), error(nil)
+	if len(folders) == 1 {
+		s, err = folders[0].Summarise()
+	}
+	err = errors.Join(err, s.Print(harmless{c.OutOrStdout()}))
+	if doc != "" {
+		err = errors.Join(err, s.WriteInto(doc))
+	}
+	return soakStatus(s, err)
+}

@@ -1,0 +1,176 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"fenceproof/checker/run"
+	"fenceproof/checker/verdict"
+)
+
+// A run that has not ended this long after its drive hangs: the harness has failed. It is told to end, and killed when
+// it does not within grace.
+const (
+	overdue = 10 * time.Minute
+	grace   = 2 * time.Minute
+)
+
+// child does one run in a process of its own, so that whatever a run needs of memory is gone with it. When ctx ends the
+// process is told to; it heals, judges what there is and reports.
+type child struct {
+	exe, runs, output string
+	task              Task
+	env               []string
+	cmd               *exec.Cmd
+	done              chan struct{}
+	err               error
+}
+
+// outcome is how a child ended.
+type outcome struct {
+	line Line
+	// cut: it was told to end before it had. What it found counts only where it is a violation.
+	cut bool
+}
+
+// do runs the child to its end. The error is that it could not be run.
+func (c *child) do(ctx context.Context) (outcome, error) {
+	began := time.Now()
+	out, err := os.Create(c.output)
+	if err != nil {
+		return outcome{}, fmt.Errorf("keep what a run prints: %w", err)
+	}
+	defer out.Close()
+	c.cmd = exec.Command(c.exe, append(c.task.Args(), "--quiet", "--runs", c.runs)...)
+	c.cmd.Stdout, c.cmd.Stderr, c.cmd.Env = out, out, c.env
+	// A process group of its own: the terminal's Ctrl-C is for the soak, which passes it on once. The kernel kills the run
+	// when the soak is killed, and the run's warden cleans up after it.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c.done = make(chan struct{})
+	started := make(chan error)
+	go c.run(started)
+	if err := <-started; err != nil {
+		return outcome{}, fmt.Errorf("start a run: %w", err)
+	}
+	cut, late := c.await(ctx)
+	l := c.judged(late)
+	l.Took = time.Since(began)
+	if u, ok := c.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		l.Memory = u.Maxrss * 1024
+	}
+	if l.Run != "" {
+		l.Disk = size(filepath.Join(c.runs, l.Run))
+	}
+	return outcome{l, cut}, nil
+}
+
+// run starts the process and stays on the thread that started it: the kernel takes the end of that thread for the
+// parent's death.
+func (c *child) run(started chan<- error) {
+	defer close(c.done)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err == nil {
+		c.err = c.cmd.Wait()
+	}
+}
+
+// await waits for the child's end. cut tells whether ctx ended first, late whether it had to be told because it hung.
+func (c *child) await(ctx context.Context) (cut, late bool) {
+	clock := time.NewTimer(c.task.Drive + overdue)
+	defer clock.Stop()
+	select {
+	case <-c.done:
+		return false, false
+	case <-ctx.Done():
+		cut = true
+	case <-clock.C:
+		late = true
+	}
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended since
+	last := time.NewTimer(c.task.Drive + overdue)
+	if late {
+		last.Reset(grace)
+	}
+	defer last.Stop()
+	select {
+	case <-c.done:
+	case <-last.C:
+		_ = c.cmd.Process.Kill()
+		<-c.done
+		late = true
+	}
+	return cut, late
+}
+
+// judged is what the child's verdict says, or what went wrong with the harness.
+func (c *child) judged(late bool) Line {
+	failed := func(format string, args ...any) Line {
+		return Line{Cell: c.task.Cell, With: c.task.Nemesis, Seed: c.task.Seed, Run: c.folder(), Started: time.Now().UTC(),
+			Failed: fmt.Sprintf(format, args...) + c.said()}
+	}
+	exit := c.cmd.ProcessState.ExitCode()
+	if late {
+		return failed("it did not end by itself (%s)", c.cmd.ProcessState)
+	}
+	switch exit {
+	case verdict.ExitPass, verdict.ExitViolated, verdict.ExitOpen:
+	default:
+		return failed("verify ended with %s", c.cmd.ProcessState)
+	}
+	id := c.folder()
+	if id == "" {
+		return failed("verify ended with %s and left no run", c.cmd.ProcessState)
+	}
+	v, err := verdict.Read(filepath.Join(c.runs, id))
+	if err != nil {
+		return failed("verify ended with %s: %v", c.cmd.ProcessState, err)
+	}
+	if v.Exit != exit {
+		return failed("verify ended with %s, and its verdict stands for %d", c.cmd.ProcessState, v.Exit)
+	}
+	return lineOf(c.task, v)
+}
+
+// folder is the name of the run's folder, "" where there is none. A soak does nothing twice, so that its end is enough;
+// of several the newest is this one's.
+func (c *child) folder() string {
+	t := c.task
+	found, err := filepath.Glob(filepath.Join(c.runs, fmt.Sprintf("2*Z-%s-%s-%s-%d", t.Cell.Workload, t.Cell.Backend, strings.ReplaceAll(t.Nemesis, ",", "+"), t.Seed)))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	return filepath.Base(found[len(found)-1])
+}
+
+// said is the end of what the child printed.
+func (c *child) said() string {
+	const most = 2000
+	text, err := os.ReadFile(c.output)
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	return "; it said: " + strings.ToValidUTF8(strings.TrimSpace(string(text[max(0, len(text)-most):])), "")
+}
+
+// forget removes what the child has left.
+func (c *child) forget() error {
+	err := os.Remove(c.output)
+	if id := c.folder(); id != "" {
+		err = errors.Join(err, run.Remove(filepath.Join(c.runs, id)))
+	}
+	if err != nil {
+		return fmt.Errorf("remove an interrupted run: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package soak
+
+import (
+	"slices"
+	"time"
+
+	"fenceproof/checker/verdict"
+)
+
+// Line is one finished run, as soak.ndjson has it; everything that a summary says follows from the lines.
+type Line struct {
+	Cell
+	With    string    `json:"with"` // the nemeses of this run, as verify takes them
+	Seed    uint64    `json:"seed,string"`
+	Run     string    `json:"run"` // the run's folder under runs/
+	Started time.Time `json:"started"`
+	// Took is how long the whole run took, judging included, in nanoseconds.
+	Took   time.Duration  `json:"took"`
+	Status verdict.Status `json:"status"`
+	Reason string         `json:"reason"`
+	// Declared: what was violated had been declared to be, and exactly that was; the run's status is a pass.
+	Declared bool     `json:"declared,omitempty"`
+	Dangers  []Danger `json:"dangers,omitempty"`
+	Refused  int64    `json:"refused"` // stale writes answered FENCED_OUT, at all fence points together
+	Events   int64    `json:"events"`
+	Memory   int64    `json:"memory"` // the largest resident set of the run's own processes, in bytes
+	Disk     int64    `json:"disk"`   // the run's folder before anything of it was removed, in bytes
+	// Failed is set where the harness itself failed: what went wrong. Such a run counts for nothing, and is done again
+	// when the soak is continued.
+	Failed string `json:"failed,omitempty"`
+}
+
+// Danger is how often a run met a danger that a pass needs to have met. Where several invariants count it, Count is the
+// smallest of theirs and Need the greatest.
+type Danger struct {
+	Name  string `json:"name"` // the counter in verdict.json
+	What  string `json:"what"` // the same in words
+	Count int64  `json:"count"`
+	Need  int64  `json:"need"`
+}
+
+func (l Line) key() string { return Key(l.Cell, l.With, l.Seed) }
+
+// lineOf says what a run's verdict says.
+func lineOf(t Task, v *verdict.Run) Line {
+	l := Line{Cell: t.Cell, With: t.Nemesis, Seed: t.Seed, Run: v.ID, Started: v.Started, Reason: v.Reason, Status: statusOf(v),
+		Declared: v.Expect != nil && v.Expect.Met, Dangers: dangersOf(v), Events: v.Events}
+	for _, n := range v.Refusals {
+		l.Refused += n
+	}
+	return l
+}
+
+// statusOf is the status by which v's exit status came about. A run that was told what must be violated passes where
+// exactly that was.
+func statusOf(v *verdict.Run) verdict.Status {
+	switch {
+	case v.Exit == verdict.ExitPass:
+		return verdict.Pass
+	case v.Exit == verdict.ExitViolated:
+		return verdict.Violated
+	case v.Overall == verdict.NotExercised:
+		return verdict.NotExercised
+	}
+	return verdict.Inconclusive
+}
+
+// dangersOf are the dangers that a pass of v needs, in the order of their table.
+func dangersOf(v *verdict.Run) []Danger {
+	counted := map[string]map[string]int64{}
+	for _, i := range v.Invariants {
+		counted[i.ID] = i.Danger
+	}
+	var all []Danger
+	for _, n := range verdict.Needs(v.Settings) {
+		count := counted[n.Invariant][n.Counter]
+		i := slices.IndexFunc(all, func(d Danger) bool { return d.Name == n.Counter })
+		if i < 0 {
+			all = append(all, Danger{n.Counter, n.What, count, n.Min})
+			continue
+		}
+		all[i].Count, all[i].Need = min(all[i].Count, count), max(all[i].Need, n.Min)
+	}
+	return all
+}

@@ -1,0 +1,337 @@
+package soak
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"fenceproof/checker/verdict"
+)
+
+// Summary is what a soak has shown, or several one after the other: summary.json.
+type Summary struct {
+	Schema int `json:"schema"`
+	// Status is the worst of all cells', Reason says in one sentence why. Exit is the status of the command.
+	Status   verdict.Status `json:"status"`
+	Reason   string         `json:"reason"`
+	Exit     int            `json:"exit"`
+	Counts   Counts         `json:"counts"`
+	Cells    []CellSummary  `json:"cells"`
+	LeftOut  []LeftOut      `json:"leftOut,omitempty"`
+	Failures []Line         `json:"failures,omitempty"` // the harness failed, and the run was not done again since
+	Kept     []Kept         `json:"kept,omitempty"`     // runs whose evidence is still there
+	Memory   Memory         `json:"memory"`
+	Disk     Disk           `json:"disk"`
+	// Took is the time of all runs together, in nanoseconds; Events are those of all histories.
+	Took     time.Duration `json:"took"`
+	Events   int64         `json:"events"`
+	Sessions []Session     `json:"sessions"`
+}
+
+// Counts counts runs by their status.
+type Counts struct {
+	Runs         int `json:"runs"`
+	Pass         int `json:"pass"`
+	Violated     int `json:"violated"`
+	Inconclusive int `json:"inconclusive"`
+	NotExercised int `json:"notExercised"`
+	Declared     int `json:"declared,omitempty"` // of those that passed: what was violated had been declared to be
+}
+
+// CellSummary is what the runs of a cell have shown.
+type CellSummary struct {
+	Cell
+	Counts
+	Status  verdict.Status  `json:"status"` // the worst of its runs'; not exercised without any
+	Seeds   []uint64        `json:"seeds"`  // ascending, each once
+	With    []string        `json:"with,omitempty"`
+	Dangers []DangerSummary `json:"dangers,omitempty"`
+	Refused Spread          `json:"refused"` // stale writes answered FENCED_OUT, per run
+	Took    time.Duration   `json:"took"`    // median of its runs
+}
+
+// DangerSummary is how a danger was met by the runs that needed it.
+type DangerSummary struct {
+	Name string `json:"name"`
+	What string `json:"what"`
+	Runs int    `json:"runs"` // that a pass of which needs it
+	Met  int    `json:"met"`  // of these, those that met it at least once
+	Spread
+}
+
+// Spread is the smallest and the middle of several counts.
+type Spread struct {
+	Least  int64 `json:"least"`
+	Median int64 `json:"median"`
+}
+
+// Kept is a run whose evidence is still there.
+type Kept struct {
+	Line
+	Folder string `json:"folder"` // of the run, relative to that of the soak
+}
+
+// Memory is what the processes of the runs took at most, in bytes: of all runs, and of the first and last quarter of
+// them the median. A soak in which something grows shows it there; each run has a process of its own.
+type Memory struct {
+	Most  int64 `json:"most"`
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
+	Own   int64 `json:"own"` // of the process that wrote the summary
+}
+
+// Disk is what the soak takes, in bytes.
+type Disk struct {
+	Now     int64 `json:"now"`     // all that is kept
+	Largest int64 `json:"largest"` // the largest run before anything of it was removed
+}
+
+// Summarise makes the summary of all that the folder holds, and writes it there: summary.json and summary.html.
+func (f *Folder) Summarise() (*Summary, error) {
+	s := Summarise(f)
+	return s, errors.Join(writeJSON(filepath.Join(f.Dir, summaryFile), s), s.writePage(f.Dir))
+}
+
+// Summarise is the summary of several folders. Links to kept runs are relative to the first.
+func Summarise(folders ...*Folder) *Summary {
+	s := &Summary{Schema: Schema}
+	var lines []Line
+	var cells []Cell
+	for _, f := range folders {
+		cells = union(cells, f.head.Cells)
+		s.LeftOut = append(s.LeftOut, f.head.LeftOut...)
+		s.Sessions = append(s.Sessions, f.head.Sessions...)
+		s.Disk.Now += size(f.Dir)
+		s.Failures = append(s.Failures, f.failures()...)
+		for _, l := range f.Lines {
+			if l.Failed == "" {
+				lines = append(lines, l)
+				cells = union(cells, []Cell{l.Cell})
+			}
+			if f.whole(l.Run) {
+				s.Kept = append(s.Kept, Kept{l, f.relative(folders[0].Dir, l.Run)})
+			}
+		}
+	}
+	s.LeftOut = slices.DeleteFunc(s.LeftOut, func(l LeftOut) bool { return slices.Contains(cells, l.Cell) })
+	s.add(lines, cells)
+	return s
+}
+
+// relative is the path of a run's folder from dir.
+func (f *Folder) relative(dir, id string) string {
+	path := filepath.Join(f.Dir, runsDir, id)
+	if r, err := filepath.Rel(dir, path); err == nil {
+		return filepath.ToSlash(r)
+	}
+	return filepath.ToSlash(path)
+}
+
+// failures are the runs in which the harness failed and that were not done since.
+func (f *Folder) failures() []Line {
+	done, told := f.done(), map[string]bool{}
+	var all []Line
+	for _, l := range slices.Backward(f.Lines) {
+		if l.Failed != "" && !done[l.key()] && !told[l.key()] {
+			told[l.key()] = true
+			all = append(all, l)
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// add sums the lines up.
+func (s *Summary) add(lines []Line, cells []Cell) {
+	of := map[Cell][]Line{}
+	for _, l := range lines {
+		of[l.Cell] = append(of[l.Cell], l)
+		s.Counts.add(l)
+		s.Took += l.Took
+		s.Events += l.Events
+		s.Disk.Largest = max(s.Disk.Largest, l.Disk)
+	}
+	for _, c := range cells {
+		s.Cells = append(s.Cells, cellSummary(c, of[c]))
+	}
+	s.Memory = memoryOf(lines)
+	s.conclude()
+}
+
+func (c *Counts) add(l Line) {
+	c.Runs++
+	switch l.Status {
+	case verdict.Pass:
+		c.Pass++
+		if l.Declared {
+			c.Declared++
+		}
+	case verdict.Violated:
+		c.Violated++
+	case verdict.NotExercised:
+		c.NotExercised++
+	default:
+		c.Inconclusive++
+	}
+}
+
+func cellSummary(c Cell, lines []Line) CellSummary {
+	s := CellSummary{Cell: c, Status: verdict.NotExercised}
+	if len(lines) > 0 {
+		s.Status = verdict.Pass
+	}
+	var took, refused []int64
+	for _, l := range lines {
+		s.Counts.add(l)
+		s.Status = verdict.Worse(s.Status, l.Status)
+		s.Seeds = append(s.Seeds, l.Seed)
+		took, refused = append(took, int64(l.Took)), append(refused, l.Refused)
+		if c.Nemesis == MixOfTwo {
+			s.With = append(s.With, l.With)
+		}
+	}
+	slices.Sort(s.Seeds)
+	s.Seeds = slices.Compact(s.Seeds)
+	slices.Sort(s.With)
+	s.With = slices.Compact(s.With)
+	s.Dangers, s.Refused, s.Took = dangersIn(lines), spread(refused), time.Duration(spread(took).Median)
+	return s
+}
+
+// dangersIn sums up the dangers of lines, in the order in which they come first.
+func dangersIn(lines []Line) []DangerSummary {
+	var all []DangerSummary
+	counts := map[string][]int64{}
+	for _, l := range lines {
+		for _, d := range l.Dangers {
+			if counts[d.Name] == nil {
+				all = append(all, DangerSummary{Name: d.Name, What: d.What})
+			}
+			counts[d.Name] = append(counts[d.Name], d.Count)
+		}
+	}
+	for i := range all {
+		c := counts[all[i].Name]
+		all[i].Runs, all[i].Spread = len(c), spread(c)
+		for _, n := range c {
+			if n > 0 {
+				all[i].Met++
+			}
+		}
+	}
+	return all
+}
+
+// spread is the smallest of counts, and the middle one: of an even number the lower of the two.
+func spread(counts []int64) Spread {
+	if len(counts) == 0 {
+		return Spread{}
+	}
+	sorted := slices.Sorted(slices.Values(counts))
+	return Spread{Least: sorted[0], Median: sorted[(len(sorted)-1)/2]}
+}
+
+func memoryOf(lines []Line) Memory {
+	var m Memory
+	all := make([]int64, 0, len(lines))
+	for _, l := range slices.SortedStableFunc(slices.Values(lines), func(a, b Line) int { return a.Started.Compare(b.Started) }) {
+		all = append(all, l.Memory)
+		m.Most = max(m.Most, l.Memory)
+	}
+	if quarter := (len(all) + 3) / 4; quarter > 0 {
+		m.First, m.Last = spread(all[:quarter]).Median, spread(all[len(all)-quarter:]).Median
+	}
+	var own syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
+		m.Own = own.Maxrss * 1024
+	}
+	return m
+}
+
+// conclude fills in the status: violated beats inconclusive beats not exercised beats pass, and a cell in which nothing
+// was run is not exercised.
+func (s *Summary) conclude() {
+	s.Status = verdict.NotExercised
+	if len(s.Cells) > 0 {
+		s.Status = verdict.Pass
+	}
+	for _, c := range s.Cells {
+		s.Status = verdict.Worse(s.Status, c.Status)
+	}
+	s.Exit = map[verdict.Status]int{verdict.Pass: verdict.ExitPass, verdict.Violated: verdict.ExitViolated}[s.Status]
+	if s.Status != verdict.Pass && s.Status != verdict.Violated {
+		s.Exit = verdict.ExitOpen
+	}
+	s.Reason = s.reason()
+	if len(s.Failures) > 0 && s.Status != verdict.Violated {
+		s.Status, s.Exit = verdict.Worse(s.Status, verdict.Inconclusive), verdict.ExitHarness
+		s.Reason = fmt.Sprintf("the harness itself failed in %s: %s", s.Failures[0].name(), s.Failures[0].Failed)
+	}
+}
+
+func (s *Summary) reason() string {
+	switch {
+	case s.Counts.Runs == 0:
+		return "nothing was run"
+	case s.Status == verdict.Pass && s.Counts.Declared > 0:
+		return fmt.Sprintf("all %s passed, %d of them with exactly the violations that their nemesis declares", number(s.Counts.Runs, "run"), s.Counts.Declared)
+	case s.Status == verdict.Pass:
+		return fmt.Sprintf("all %s passed", number(s.Counts.Runs, "run"))
+	}
+	var worst, idle []string
+	for _, c := range s.Cells {
+		switch {
+		case c.Runs == 0:
+			idle = append(idle, c.Cell.String())
+		case c.Status == s.Status:
+			worst = append(worst, c.Cell.String())
+		}
+	}
+	if len(worst) == 0 {
+		return fmt.Sprintf("of %s nothing was run: %s", number(len(idle), "cell"), few(idle))
+	}
+	n := map[verdict.Status]int{verdict.Violated: s.Counts.Violated, verdict.Inconclusive: s.Counts.Inconclusive, verdict.NotExercised: s.Counts.NotExercised}[s.Status]
+	return fmt.Sprintf("%d of %s %s: %s", n, number(s.Counts.Runs, "run"), s.Status, few(worst))
+}
+
+func (l Line) name() string {
+	return Task{Cell: l.Cell, Nemesis: l.With, Seed: l.Seed}.String()
+}
+
+// few names the first three.
+func few(names []string) string {
+	if len(names) <= 3 {
+		return strings.Join(names, "; ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:3], "; "), len(names)-3)
+}
+
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// ranges writes ascending seeds in few words: "1–9, 12".
+func ranges(seeds []uint64) string {
+	var parts []string
+	for i := 0; i < len(seeds); {
+		j := i
+		for j+1 < len(seeds) && seeds[j+1] == seeds[j]+1 {
+			j++
+		}
+		if j == i {
+			parts = append(parts, fmt.Sprint(seeds[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d–%d", seeds[i], seeds[j]))
+		}
+		i = j + 1
+	}
+	return cmp.Or(strings.Join(parts, ", "), "–")
+}
