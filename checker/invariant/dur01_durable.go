@@ -24,6 +24,7 @@ type durable struct {
 	replies  map[*payout]*replies
 	attempts map[string]int64 // payout → the token of its attempt at the rail
 	silent   bool             // the lock store keeps leases alive without a change in its log
+	unfenced bool             // the rail's fence was switched off
 
 	replays, lost int64
 }
@@ -49,7 +50,7 @@ type reply struct {
 func newDurable(b *book, t *tally, s verdict.Settings) *durable {
 	f := &durable{
 		findings: findings{id: "DUR-01", guarantee: "The effect of whatever was answered definite was committed before the answer, and a replay equals its original.", book: b, tally: t},
-		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, asked: map[int64]uint64{}, replies: map[*payout]*replies{}, attempts: map[string]int64{}, silent: onEtcd(s),
+		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, asked: map[int64]uint64{}, replies: map[*payout]*replies{}, attempts: map[string]int64{}, silent: onEtcd(s), unfenced: s.Fencing == "rail-off" || s.Fencing == "off",
 	}
 	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
 		f.stores[w] = &effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}}
@@ -238,8 +239,12 @@ func (f *durable) missing(where history.Witness, x *expectation) {
 }
 
 // indexed: where rail-proxy's fence is switched off, it forwards a second submission that the index kept off the record.
-// Only the attempt under the other token is there, or the attempt of the request that this one repeats.
+// Only the attempt under the other token is there, or the attempt of the request that this one repeats. With the fence on
+// nothing is answered an outcome that is not on record.
 func (f *durable) indexed(answer *history.Event) bool {
+	if !f.unfenced {
+		return false
+	}
 	token, there := f.attempts[answer.Payout]
 	return there && (token != answer.Token || answer.DupOf != 0) && answer.Outcome != contract.OutcomeFenced
 }

@@ -187,8 +187,25 @@ func TestASecondSubmissionThatTheIndexKeptOutIsAside(t *testing.T) {
 	w.railOff = true
 	w.do("executor-1", contract.OpSubmit, "p2", stall(w, contract.OpSubmit))
 	w.watermarks()
-	if got := judged(w.events, nil); fallen(got) != "INV-02 INV-05" {
+	if got := w.judgement(); fallen(got) != "INV-02 INV-05" {
 		t.Errorf("violated: %q, want INV-02 INV-05", fallen(got))
+	}
+	if got := judged(w.events, nil); fallen(got) != "INV-02 INV-05 DUR-01" {
+		t.Errorf("violated where the fence is said to be on: %q, want INV-02 INV-05 DUR-01", fallen(got))
+	}
+}
+
+// A copy of a submission that was answered: with the fence on it finds the attempt on record, whatever became of it.
+func TestACopyOfASubmissionThatIsNotOnRecordIsExcusedWhereTheRailsFenceIsOffAlone(t *testing.T) {
+	for fencing, want := range map[string]string{"rail-off": "INV-02", "off": "INV-02", "on": "INV-02 DUR-01", "payment-off": "INV-02 DUR-01"} {
+		w := bank()
+		r := until(w, contract.OpSubmit)
+		w.railOff = true
+		w.complete(w.again(r))
+		w.watermarks()
+		if got := fallen(judgedUnder(fencing, w.events, nil)); got != want {
+			t.Errorf("fencing %s: violated %q, want %q", fencing, got, want)
+		}
 	}
 }
 

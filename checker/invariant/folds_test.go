@@ -36,7 +36,7 @@ func tellOf(t *testing.T, begin func() *world, stories []wrong) {
 			w := begin()
 			c.story(w)
 			w.watermarks()
-			proven(t, c, judged(w.events, nil))
+			proven(t, c, w.judgement())
 		})
 	}
 }

@@ -244,7 +244,7 @@ func TestAFenceSwitchedOffBringsDownItsOwnInvariantsAndNoOthers(t *testing.T) {
 				s := newSchedule(seed)
 				s.paymentOff, s.railOff = c.payment, c.rail
 				s.run(400, false)
-				for id, inv := range judged(s.events, nil) {
+				for id, inv := range s.judgement() {
 					fell[id] = fell[id] || inv.Found > 0
 					if inv.Found > 0 && !slices.Contains(c.must, id) && !slices.Contains(c.may, id) {
 						t.Fatalf("seed %d: %s fell: %s", seed, id, inv.Reason)
@@ -295,8 +295,8 @@ func TestTheVerdictDoesNotDependOnTheOrderOfArrivalAcrossWitnesses(t *testing.T)
 		s := newSchedule(rapid.Uint64().Draw(t, "seed"))
 		s.paymentOff, s.railOff = rapid.Bool().Draw(t, "payment off"), rapid.Bool().Draw(t, "rail off")
 		s.run(rapid.IntRange(20, 400).Draw(t, "steps"), true)
-		want := gist(judged(s.events, nil))
-		if got := gist(judged(interleave(s.rng, s.events), nil)); got != want {
+		want := gist(s.judgement())
+		if got := gist(judgedUnder(s.fencing(), interleave(s.rng, s.events), nil)); got != want {
 			t.Fatalf("in the order in which things happened:\n%sotherwise:\n%s", want, got)
 		}
 	})

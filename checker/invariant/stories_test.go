@@ -12,15 +12,38 @@ import (
 // judgedIDs are the invariants that a payout run is judged by, in their order.
 var judgedIDs = []string{"INV-01", "INV-02", "INV-03", "INV-04", "INV-05"}
 
-// judged runs a Judge over events and gives the verdicts by id.
+// judged runs a Judge over the events of a run whose fences were on, and gives the verdicts by id.
 func judged(events []history.Event, gaps map[history.Witness]string) map[string]verdict.Invariant {
+	return judgedUnder("on", events, gaps)
+}
+
+// judgement is judged, with the fences as they are in w.
+func (w *world) judgement() map[string]verdict.Invariant {
+	return judgedUnder(w.fencing(), w.events, nil)
+}
+
+// fencing names what w's fence points refuse.
+func (w *world) fencing() string {
+	switch {
+	case w.paymentOff && w.railOff:
+		return "off"
+	case w.paymentOff:
+		return "payment-off"
+	case w.railOff:
+		return "rail-off"
+	}
+	return "on"
+}
+
+// judgedUnder is judged, with the fences as named.
+func judgedUnder(fencing string, events []history.Event, gaps map[history.Witness]string) map[string]verdict.Invariant {
 	backend := "pg"
 	for i := range events {
 		if events[i].Proc == "etcd" {
 			backend = "etcd"
 		}
 	}
-	j := NewJudge(verdict.Settings{Workload: "payout", Backend: backend, Nemesis: "none", Fencing: "on"})
+	j := NewJudge(verdict.Settings{Workload: "payout", Backend: backend, Nemesis: "none", Fencing: fencing})
 	for i := range events {
 		j.Observe(&events[i])
 	}
