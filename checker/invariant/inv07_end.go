@@ -39,8 +39,7 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 		case s.aside || f.open:
 			f.unresolved++
 		default:
-			s.maybe = false
-			f.caught(id, s, *w)
+			f.convict(id, s, *w)
 		}
 	}
 }
@@ -53,13 +52,12 @@ func (f *granted) never(id writeID, w signedWrite) {
 	case k.at(id.token) != 0, k.logged.has(id.token) && k.unknown != 0:
 		f.checked++
 		return
-	case f.open, id.token <= k.forgotten, k.logged.dropped(id.token):
+	case f.open, id.token <= k.forgotten, k.logged.has(id.token), k.logged.dropped(id.token): // by whoever went past the wiretap, or before it
 		f.unresolved++
 		return
 	}
 	if s := f.suspects[id]; s != nil && !s.aside {
-		s.maybe = false
-		f.caught(id, s, w)
+		f.convict(id, s, w)
 		return
 	}
 	f.checked++

@@ -4,9 +4,7 @@ package invariant
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -16,7 +14,8 @@ import (
 // granted has two halves. By the wiretap alone, whose order is real: had the token been answered to an acquire of the
 // account's key when the request was received? One of which that is not so is a suspect. And by paydb's log: each
 // committed write's token was answered at some time, and the write is no suspect's. An acquire whose answer nobody saw
-// grants too, where the lock store's log has its grant.
+// grants too, where the lock store's log has its grant. So does one that nobody heard at all, of an operator or another
+// client that goes past the wiretap: when it was answered nobody can tell, and its writes are left open.
 type granted struct {
 	findings
 	keys     map[string]*grantedKey
@@ -26,6 +25,7 @@ type granted struct {
 	written  map[*account]*writings
 	pending  map[writeID][]signedWrite  // committed, and the token not yet seen answered
 	unsigned map[authorship]signedWrite // committed, and only the wiretap knows under which token
+	caughtBy []writeID                  // of suspects whose writes are there, and the lock store's log may have their grants yet
 	open     bool                       // at the end: one of the witnesses is not whole
 
 	superseded int64
@@ -53,13 +53,6 @@ type grantedKey struct {
 }
 
 type answeredToken struct{ token, order int64 }
-
-// suspect is a request that bore a token not yet answered to anybody.
-type suspect struct {
-	received, sent *history.Event
-	maybe          bool // an acquire of the key may have been answered unseen
-	aside          bool // a proper request of the same name was sent too: whose write it is, nobody knows
-}
 
 // writings are the latest writes of an account.
 type writings struct{ recent []signedWrite }
@@ -93,6 +86,8 @@ func (f *granted) Observe(e *history.Event) {
 		for _, g := range f.book.grant {
 			f.key(g.key).log(g.token)
 		}
+	case e.W == history.LockDB && e.Op == history.OpWatermark:
+		f.passed(e.Covers)
 	case e.W == history.Wiretap:
 		f.order++
 		f.call(e)
@@ -157,12 +152,19 @@ func (f *granted) acquired(e *history.Event) {
 
 // settle clears the writes that were committed before the answer that granted their token had come here.
 func (f *granted) settle(key string, token int64) {
-	if len(f.pending) == 0 {
+	a := f.book.accounts[strings.TrimPrefix(key, keyPrefix)]
+	if a == nil {
 		return
 	}
-	a := f.book.accounts[strings.TrimPrefix(key, keyPrefix)]
 	for _, op := range []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome, contract.OpPost, contract.OpResolve} {
 		id := writeID{a, op, token}
+		if s := f.suspects[id]; s != nil {
+			if w := f.written[a]; w != nil {
+				if there := w.find(op, token); there != nil && f.caught(id, s, *there) {
+					continue
+				}
+			}
+		}
 		f.checked += int64(len(f.pending[id]))
 		delete(f.pending, id)
 	}
@@ -321,35 +323,4 @@ func (of *writings) find(op contract.Op, token int64) *signedWrite {
 		}
 	}
 	return nil
-}
-
-// caught reports a suspect's write, unless it may have been somebody else's or granted unseen: that the end decides.
-func (f *granted) caught(id writeID, s *suspect, w signedWrite) bool {
-	if s.maybe || s.aside {
-		return false
-	}
-	delete(f.suspects, id)
-	delete(f.pending, id)
-	f.checked++
-	key := keyPrefix + id.account.id
-	f.report(fmt.Sprintf("%s wrote to account %s with token %d (%s), which had not been granted for key %s when the request was received", s.sent.Proc, id.account.id, id.token, id.op, key),
-		want{account: id.account.id, payout: s.sent.Payout, tokens: [2]int64{id.token}}, s.received, s.sent, w.show())
-	return true
-}
-
-// show is the commit of the write.
-func (w *signedWrite) show() *history.Event {
-	columns := map[string]string{}
-	if w.payout != nil {
-		columns["payout_id"] = w.payout.id
-	}
-	table, column := "payout", "claim_token"
-	if w.op == contract.OpSubmit {
-		table, column = "rail_submission", "presented_token"
-		if w.payout == nil {
-			table, column = "rail_high_water", "highest_token"
-		}
-	}
-	columns[column] = strconv.FormatInt(w.token, 10)
-	return w.mark.show(table, columns)
 }

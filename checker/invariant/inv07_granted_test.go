@@ -80,6 +80,59 @@ func TestAGrantWhoseAnswerNobodySawGrants(t *testing.T) {
 	sound(t, "INV-07", w.events, 0)
 }
 
+// An operator, or another client that goes past the wiretap, is granted a key that nobody heard it ask for. The lock store's
+// log has the grant: the system did nothing wrong, and when the grant was answered nobody can tell.
+func TestAGrantThatTheWiretapNeverHeardOfIsLeftOpenWhereTheLogHasIt(t *testing.T) {
+	for name, begin := range map[string]func() *world{"on pg": bank, "on etcd": bankOnEtcd} {
+		for when, late := range map[string]bool{"its log comes first": false, "its log comes last": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				w := begin()
+				w.grant(0, "operator", "alice", 60)
+				granted := w.events[len(w.events)-1]
+				if late {
+					w.events = w.events[:len(w.events)-1]
+				}
+				w.do("operator", contract.OpClaim, "p2", 60)
+				w.do("operator", contract.OpSubmitted, "p2", 60)
+				w.commit(w.attemptInsert(&attempt{id: "another", payout: "p2", token: 60})) // nor was this heard
+				if late {
+					w.events = append(w.events, granted)
+				}
+				for i := range w.events {
+					w.events[i].I = int64(i + 1)
+				}
+				w.watermarks()
+				got := judged(w.events, nil)["INV-07"]
+				if got.Found != 0 || got.Unresolved != 3 {
+					t.Errorf("%d found and %d left open, want 0 and 3: %s", got.Found, got.Unresolved, got.Reason)
+				}
+			})
+		}
+	}
+}
+
+// The log of another key's grant is no licence.
+func TestAViolationIsCaughtWhileTheRunGoesOnOnceTheLockStoresLogHasPassedIt(t *testing.T) {
+	w := bank()
+	w.grant(0, "operator", "bob", 60)
+	w.do("executor-1", contract.OpClaim, "p2", 60)
+	j := NewJudge(verdict.Settings{Workload: "payout", Backend: "pg", Nemesis: "none", Fencing: "on"})
+	for i := range w.events {
+		j.Observe(&w.events[i])
+	}
+	if id, _, ok := j.First(); ok {
+		t.Errorf("%s fell before the lock store's log had passed the write", id)
+	}
+	n := len(w.events)
+	w.watermarks()
+	for i := n; i < len(w.events); i++ {
+		j.Observe(&w.events[i])
+	}
+	if id, _, ok := j.First(); !ok || id != "INV-07" {
+		t.Errorf("%q fell once it had, want INV-07", id)
+	}
+}
+
 func TestARefusedRequestNeedsNoGrant(t *testing.T) {
 	w := bank()
 	t1 := w.acquire("executor-1", "alice")
