@@ -8,6 +8,9 @@ import (
 // Int reads a column of a Change that holds a whole number. It is 0 where the row does not say: the column is NULL or
 // absent, or holds something else.
 func Int(column string) int64 {
+	if column == "" {
+		return 0 // most rows: an error would be made for nothing
+	}
 	n, err := strconv.ParseInt(column, 10, 64)
 	if err != nil {
 		return 0

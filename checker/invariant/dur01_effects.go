@@ -265,14 +265,14 @@ func (f *durable) locks(e *history.Event) {
 			f.session(e, c)
 		case "lock_revocation":
 			if c.New != nil {
-				f.happened(e, effect{kind: effectRevoke, of: c.New["lock_key"], token: number(c.New["prev_token"])})
+				f.happened(e, effect{kind: effectRevoke, of: c.New["lock_key"], token: history.Int(c.New["prev_token"])})
 			}
 		case "lock_entry":
 			switch {
 			case c.New == nil:
-				f.happened(e, effect{kind: effectRelease, of: c.Old["lock_key"], token: number(c.Old["fencing_token"])})
+				f.happened(e, effect{kind: effectRelease, of: c.Old["lock_key"], token: history.Int(c.Old["fencing_token"])})
 			case c.Kind == history.Update && renewal(c):
-				f.happened(e, effect{kind: effectRenewal, of: c.New["lock_key"], token: number(c.New["fencing_token"]), end: int64(moment(c.New["expires_at"])) / 1000})
+				f.happened(e, effect{kind: effectRenewal, of: c.New["lock_key"], token: history.Int(c.New["fencing_token"]), end: int64(moment(c.New["expires_at"])) / 1000})
 			}
 		}
 	}

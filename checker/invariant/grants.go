@@ -24,7 +24,7 @@ func (b *book) readGrants(e *history.Event) {
 		}
 		b.grant = append(b.grant, grant{
 			key: c.New["lock_key"], owner: c.New["owner_id"], session: c.New["session_id"],
-			token: number(c.New["fencing_token"]), overwrote: overwrote,
+			token: history.Int(c.New["fencing_token"]), overwrote: overwrote,
 		})
 	}
 }

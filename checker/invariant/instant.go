@@ -10,17 +10,12 @@ import (
 // instant is a moment by a database's own clock, in microseconds since 1970; 0 where the row does not say.
 type instant int64
 
-// pgTime is how PostgreSQL writes a timestamptz in UTC.
-const pgTime = "2006-01-02 15:04:05.999999-07"
-
 // moment reads a column of type timestamptz.
-func moment(column string) instant { return parseInstant(pgTime, column) }
+func moment(column string) instant { return instant(history.Micros(column)) }
 
 // onWire reads a time of an HTTP body.
-func onWire(s string) instant { return parseInstant(time.RFC3339Nano, s) }
-
-func parseInstant(layout, s string) instant {
-	t, err := time.Parse(layout, s)
+func onWire(s string) instant {
+	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
 		return 0
 	}

@@ -11,7 +11,7 @@ func (f *balance) audit(e *history.Event) {
 		f.book.hole(history.PayDB, "its sums could not be confirmed: %s", e.Msg)
 		return
 	case e.Op == history.OpAudited:
-		f.all(number(e.Attrs["accounts"]))
+		f.all(history.Int(e.Attrs["accounts"]))
 		return
 	}
 	a := f.book.accounts[e.Account]
@@ -19,7 +19,7 @@ func (f *balance) audit(e *history.Event) {
 		f.book.hole(history.PayDB, "paydb has an account %s of which its log says nothing", e.Account)
 		return
 	}
-	holds, entries, fence := number(e.Attrs["balance_minor"]), number(e.Attrs["entries_minor"]), number(e.Attrs["fence"])
+	holds, entries, fence := history.Int(e.Attrs["balance_minor"]), history.Int(e.Attrs["entries_minor"]), history.Int(e.Attrs["fence"])
 	if holds != a.balance || fence != a.fence || entries != a.entries {
 		f.book.hole(history.PayDB, "a SELECT says that account %s holds %d minor units, with entries of %d and the fence at %d; its log says %d, %d and %d",
 			a.id, holds, entries, fence, a.balance, a.entries, a.fence)

@@ -24,7 +24,7 @@ func opened(w *world, account string) int64 {
 	for _, e := range w.events {
 		for _, c := range e.Changes {
 			if c.Table == "account" && c.Kind == history.Insert && c.New["account_id"] == account {
-				return number(c.New["balance_minor"])
+				return history.Int(c.New["balance_minor"])
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"maps"
+	"slices"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -15,7 +16,12 @@ type leaseDanger struct {
 	held    map[contract.Process]map[string]int64 // the tokens that clients were granted last, by key
 	stopped map[contract.Process]map[string]int64 // those that they had when they were stopped last
 	closing map[string]bool                       // sessions that their clients have asked to close
+	asked   []string                              // of closing, oldest first
 }
+
+// maxClosing bounds the sessions of which it is remembered that they are to be closed. One ends as soon as its closing is
+// carried out; one that was forgotten before would be counted as dead.
+const maxClosing = 4096
 
 func newLeaseDanger() leaseDanger {
 	return leaseDanger{held: map[contract.Process]map[string]int64{}, stopped: map[contract.Process]map[string]int64{}, closing: map[string]bool{}}
@@ -28,9 +34,20 @@ func (d *leaseDanger) hear(e *history.Event) {
 		d.stopped[contract.Process(e.Target)] = maps.Clone(d.held[contract.Process(e.Target)])
 	case e.W != history.Wiretap:
 	case e.Stage == history.Forwarded && e.Op == contract.OpCloseSession:
-		d.closing[e.Session] = true
+		d.close(e.Session)
 	case e.Stage == history.Answered:
 		d.answered(e)
+	}
+}
+
+func (d *leaseDanger) close(session string) {
+	if d.closing[session] {
+		return
+	}
+	d.closing[session] = true
+	if d.asked = append(d.asked, session); len(d.asked) > maxClosing {
+		delete(d.closing, d.asked[0])
+		d.asked = slices.Delete(d.asked, 0, 1)
 	}
 }
 
@@ -39,6 +56,7 @@ func (d *leaseDanger) answered(e *history.Event) {
 	case contract.OpCloseSession:
 		if e.Type == contract.Fail {
 			delete(d.closing, e.Session)
+			d.asked = slices.DeleteFunc(d.asked, func(s string) bool { return s == e.Session })
 		}
 	case contract.OpAcquire:
 		if e.Code == contract.LockContended {

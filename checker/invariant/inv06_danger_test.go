@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,5 +98,23 @@ func TestALockRunIsJudgedByWhatAppliesWhereNoMoneyMoves(t *testing.T) {
 	}
 	if got := strings.Join(ids, " "); got != "INV-04 INV-06 LIVE-01 DUR-01 INV-04 INV-06 LIVE-01 DUR-01" {
 		t.Errorf("judged by %s", got)
+	}
+}
+
+func TestSessionsThatWereClosedLongAgoAreForgotten(t *testing.T) {
+	d := newLeaseDanger()
+	for n := range 3 * maxClosing {
+		session := fmt.Sprint("session-", n)
+		d.hear(&history.Event{W: history.Wiretap, Stage: history.Forwarded, Op: contract.OpCloseSession, Session: session})
+		d.ended(session)
+		if n%2 == 0 {
+			d.hear(&history.Event{W: history.Wiretap, Stage: history.Answered, Type: contract.Fail, Op: contract.OpCloseSession, Session: session})
+		}
+	}
+	if d.deaths != 0 || len(d.closing) > maxClosing || len(d.asked) != len(d.closing) {
+		t.Errorf("%d sessions died; of %d and %d it is known that they are to be closed, want at most %d", d.deaths, len(d.closing), len(d.asked), maxClosing)
+	}
+	if d.ended("session-1"); d.deaths != 1 {
+		t.Error("the first of them is still known")
 	}
 }

@@ -139,7 +139,7 @@ func (c *leaseCommit) read(ch *history.Change) {
 		if c.revoked == nil {
 			c.revoked = map[string]int64{}
 		}
-		c.revoked[ch.New["lock_key"]] = number(ch.New["prev_token"])
+		c.revoked[ch.New["lock_key"]] = history.Int(ch.New["prev_token"])
 	}
 }
 
@@ -241,9 +241,9 @@ func (f *leases) let(row *leaseRow, key string) {
 }
 
 func rowOf(columns map[string]string, e *history.Event) *leaseRow {
-	r := &leaseRow{owner: columns["owner_id"], session: columns["session_id"], token: number(columns["fencing_token"]),
+	r := &leaseRow{owner: columns["owner_id"], session: columns["session_id"], token: history.Int(columns["fencing_token"]),
 		acquired: moment(columns["acquired_at"]), expires: moment(columns["expires_at"]), event: e}
-	if r.ttl = instant(number(columns["ttl_ms"]) * 1000); r.ttl == 0 {
+	if r.ttl = instant(history.Int(columns["ttl_ms"]) * 1000); r.ttl == 0 {
 		r.ttl = r.expires - r.acquired
 	}
 	return r
@@ -251,7 +251,7 @@ func rowOf(columns map[string]string, e *history.Event) *leaseRow {
 
 // is tells whether columns are those of r.
 func (r *leaseRow) is(columns map[string]string) bool {
-	return r.token == number(columns["fencing_token"]) && r.expires == moment(columns["expires_at"])
+	return r.token == history.Int(columns["fencing_token"]) && r.expires == moment(columns["expires_at"])
 }
 
 // began judges a new grant against the row that it replaces.

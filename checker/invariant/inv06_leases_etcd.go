@@ -170,7 +170,7 @@ func (f *etcdLeases) entry(c *leaseCommit, ch *history.Change) {
 	if k.grant != nil {
 		seen = k.grant.token
 	}
-	if before := number(ch.Old["fencing_token"]); before != seen {
+	if before := history.Int(ch.Old["fencing_token"]); before != seen {
 		f.book.hole(history.LockDB, "key %s was last seen with token %d and then changed from token %d: revisions between are missing", name, seen, before)
 		return
 	}
@@ -179,8 +179,8 @@ func (f *etcdLeases) entry(c *leaseCommit, ch *history.Change) {
 		f.ended(c, f.end(k, name, kept))
 		return
 	}
-	g := &etcdGrant{owner: ch.New["owner_id"], session: ch.New["session_id"], token: number(ch.New["fencing_token"]),
-		ttl: number(ch.New["ttl_ms"]) * int64(time.Millisecond), event: kept}
+	g := &etcdGrant{owner: ch.New["owner_id"], session: ch.New["session_id"], token: history.Int(ch.New["fencing_token"]),
+		ttl: history.Int(ch.New["ttl_ms"]) * int64(time.Millisecond), event: kept}
 	if c.judged {
 		f.began(k, name, g)
 	}

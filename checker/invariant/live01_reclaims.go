@@ -81,7 +81,7 @@ func (r *reclaims) change(c *history.Change, e *history.Event) {
 		r.again++
 		r.progress.checked++
 	}
-	*k = claimedKey{held: true, token: number(c.New["fencing_token"]), session: c.New["session_id"], holder: c.New["owner_id"], alive: kept, refused: k.refused,
+	*k = claimedKey{held: true, token: history.Int(c.New["fencing_token"]), session: c.New["session_id"], holder: c.New["owner_id"], alive: kept, refused: k.refused,
 		ttl: int64(moment(c.New["expires_at"])-moment(c.New["acquired_at"])) * int64(time.Microsecond)}
 }
 

@@ -94,11 +94,11 @@ func (r *etcdReclaims) observe(e *history.Event) {
 func (r *etcdReclaims) change(c *history.Change, e *history.Event) {
 	k := r.key(rowID(c, "lock_key"))
 	maps.DeleteFunc(r.renewals, func(_ int64, q etcdRenewal) bool {
-		return q == etcdRenewal{c.Old["lock_key"], number(c.Old["fencing_token"])}
+		return q == etcdRenewal{c.Old["lock_key"], history.Int(c.Old["fencing_token"])}
 	})
 	if c.New == nil {
 		k.held = false
-		k.last = heir{key: c.Old["lock_key"], session: c.Old["session_id"], token: number(c.Old["fencing_token"]),
+		k.last = heir{key: c.Old["lock_key"], session: c.Old["session_id"], token: history.Int(c.Old["fencing_token"]),
 			asked: slices.ContainsFunc(e.Changes, func(o history.Change) bool { return o.Table == "lock_revocation" })}
 		return
 	}
@@ -107,8 +107,8 @@ func (r *etcdReclaims) change(c *history.Change, e *history.Event) {
 		r.heirs = append(r.heirs, k.last)
 	}
 	kept := r.progress.book.keep(e)
-	*k = etcdClaim{held: true, token: number(c.New["fencing_token"]), session: c.New["session_id"], holder: c.New["owner_id"], began: kept, sign: kept,
-		ttl: number(c.New["ttl_ms"]) * int64(time.Millisecond), released: k.released, refused: k.refused}
+	*k = etcdClaim{held: true, token: history.Int(c.New["fencing_token"]), session: c.New["session_id"], holder: c.New["owner_id"], began: kept, sign: kept,
+		ttl: history.Int(c.New["ttl_ms"]) * int64(time.Millisecond), released: k.released, refused: k.refused}
 }
 
 func (r *etcdReclaims) hear(e *history.Event) {

@@ -1,9 +1,6 @@
 package invariant
 
 import (
-	"strconv"
-	"strings"
-
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 )
@@ -111,7 +108,7 @@ func (b *book) readTxn(e *history.Event) {
 // readAccount takes a row that was deleted for one that holds nothing and shuts out nobody.
 func (b *book) readAccount(c *history.Change) {
 	a := b.account(rowID(c, "account_id"))
-	ch := accountChange{account: a, insert: c.Kind == history.Insert && !a.known, after: number(c.New["balance_minor"]), fence1: number(c.New["fence"])}
+	ch := accountChange{account: a, insert: c.Kind == history.Insert && !a.known, after: history.Int(c.New["balance_minor"]), fence1: history.Int(c.New["fence"])}
 	if a.known && c.Old != nil {
 		b.follows("account", a.id, "balance_minor", c.Old, a.balance)
 		b.follows("account", a.id, "fence", c.Old, a.fence)
@@ -120,11 +117,11 @@ func (b *book) readAccount(c *history.Change) {
 	case ch.insert:
 		a.opening, ch.before = ch.after, ch.after
 	case a.known && c.Old != nil && b.lost[history.PayDB]:
-		ch.before, ch.fence0 = number(c.Old["balance_minor"]), number(c.Old["fence"])
+		ch.before, ch.fence0 = history.Int(c.Old["balance_minor"]), history.Int(c.Old["fence"])
 	case a.known:
 		ch.before, ch.fence0 = a.balance, a.fence
 	case c.Old != nil: // it was there before the witness came: what it held then counts as its opening balance
-		ch.before, ch.fence0 = number(c.Old["balance_minor"]), number(c.Old["fence"])
+		ch.before, ch.fence0 = history.Int(c.Old["balance_minor"]), history.Int(c.Old["fence"])
 		a.opening = ch.before - a.entries
 	default:
 		ch.before, ch.fence0 = ch.after, ch.fence1
@@ -137,12 +134,12 @@ func (b *book) readAccount(c *history.Change) {
 // readMark takes a row that was deleted for a mark that refuses nobody.
 func (b *book) readMark(c *history.Change) {
 	a := b.account(rowID(c, "account_id"))
-	ch := markChange{account: a, known: a.mark > 0, before: a.mark, after: number(c.New["highest_token"])}
+	ch := markChange{account: a, known: a.mark > 0, before: a.mark, after: history.Int(c.New["highest_token"])}
 	if ch.known && c.Old != nil {
 		b.follows("rail_high_water", a.id, "highest_token", c.Old, a.mark)
 	}
 	if c.Old != nil && (!ch.known || b.lost[history.PayDB]) {
-		ch.known, ch.before = true, number(c.Old["highest_token"])
+		ch.known, ch.before = true, history.Int(c.Old["highest_token"])
 	}
 	a.mark = ch.after
 	b.txn.marks = append(b.txn.marks, ch)
@@ -156,20 +153,20 @@ func (b *book) readPayout(c *history.Change) {
 	if p.account == nil {
 		p.account = b.account(c.New["account_id"])
 		p.account.customer = true
-		p.amount, p.currency = number(c.New["amount_minor"]), c.New["currency"]
+		p.amount, p.currency = history.Int(c.New["amount_minor"]), c.New["currency"]
 	}
 	ch := payoutChange{
 		payout: p, insert: c.Kind == history.Insert,
 		from: p.state, to: contract.State(c.New["state"]),
-		token0: p.token, token1: number(c.New["claim_token"]),
+		token0: p.token, token1: history.Int(c.New["claim_token"]),
 		claimedBy: c.New["claimed_by"],
 	}
 	if c.Old != nil {
 		if p.state != "" && c.Old["state"] != string(p.state) {
 			b.hole(history.PayDB, "payout %s was last seen %s and then changed from %s: commits between are missing", p.id, p.state, c.Old["state"])
 		}
-		ch.attempts = number(c.New["attempt_count"]) - number(c.Old["attempt_count"])
-		ch.from, ch.token0 = contract.State(c.Old["state"]), number(c.Old["claim_token"])
+		ch.attempts = history.Int(c.New["attempt_count"]) - history.Int(c.Old["attempt_count"])
+		ch.from, ch.token0 = contract.State(c.Old["state"]), history.Int(c.Old["claim_token"])
 	}
 	b.countState(p.state, ch.to)
 	p.state, p.token = ch.to, ch.token1
@@ -187,7 +184,7 @@ func rowID(c *history.Change, column string) string {
 // follows sees that a row changed from what it was last seen to hold. The log has every commit, with whole old rows, so
 // anything else means that commits are missing from it.
 func (b *book) follows(table, id, column string, old map[string]string, seen int64) {
-	if was := number(old[column]); was != seen {
+	if was := history.Int(old[column]); was != seen {
 		b.hole(history.PayDB, "%s %s had %s %d and then changed from %d: commits between are missing", table, id, column, seen, was)
 	}
 }
@@ -197,7 +194,7 @@ func (b *book) readLeg(c *history.Change) {
 		if row == nil {
 			return
 		}
-		l := legChange{payout: b.payout(row["payout_id"]), account: b.account(row["account_id"]), amount: number(row["amount_minor"]), fence: number(row["fence"]), sign: sign}
+		l := legChange{payout: b.payout(row["payout_id"]), account: b.account(row["account_id"]), amount: history.Int(row["amount_minor"]), fence: history.Int(row["fence"]), sign: sign}
 		if row["direction"] == "DEBIT" {
 			l.amount = -l.amount
 		}
@@ -214,7 +211,7 @@ func (b *book) readAttempt(c *history.Change) {
 		return
 	}
 	a := attemptChange{
-		payout: b.payout(c.New["payout_id"]), insert: c.Kind == history.Insert, token: number(c.New["presented_token"]),
+		payout: b.payout(c.New["payout_id"]), insert: c.Kind == history.Insert, token: history.Int(c.New["presented_token"]),
 		now: contract.Outcome(c.New["outcome"]), before: contract.Outcome(c.Old["outcome"]), submissionID: c.New["submission_id"],
 	}
 	if acc := a.payout.account; acc != nil {
@@ -310,16 +307,4 @@ func (t *txn) debitOf(a *account) *accountChange {
 		}
 	}
 	return nil
-}
-
-// number reads an integer as PostgreSQL writes it; NULL and what is no integer are 0.
-func number(s string) int64 {
-	if s == "" {
-		return 0
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }

@@ -99,7 +99,9 @@ func (w *world) record(e history.Event) history.Event {
 }
 
 // stamp is a time as PostgreSQL writes it.
-func stamp(at int64) string { return time.Unix(1767225600, at).UTC().Format(pgTime) }
+func stamp(at int64) string {
+	return time.Unix(1767225600, at).UTC().Format("2006-01-02 15:04:05.999999-07")
+}
 
 // micros is a time as a commit bears it.
 func micros(at int64) int64 { return time.Unix(1767225600, at).UnixMicro() }

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -104,21 +103,21 @@ func (x *reading) change(c *history.Change, posted map[effect]bool) {
 		x.entry(c)
 	case "lock_revocation":
 		if c.New != nil {
-			x.effects[effect{op: contract.OpRevoke, of: c.New["lock_key"], token: number(c.New["prev_token"])}]++
+			x.effects[effect{op: contract.OpRevoke, of: c.New["lock_key"], token: history.Int(c.New["prev_token"])}]++
 		}
 	case "payout":
 		x.payout(c)
 	case "payout_resolution":
 		if c.Kind == history.Insert {
-			x.effects[effect{op: contract.OpResolve, of: c.New["payout_id"], token: number(c.New["token"])}]++
+			x.effects[effect{op: contract.OpResolve, of: c.New["payout_id"], token: history.Int(c.New["token"])}]++
 		}
 	case "ledger_entry": // both legs are one post
 		if c.Kind == history.Insert {
-			posted[effect{op: contract.OpPost, of: c.New["payout_id"], token: number(c.New["fence"])}] = true
+			posted[effect{op: contract.OpPost, of: c.New["payout_id"], token: history.Int(c.New["fence"])}] = true
 		}
 	case "rail_submission":
 		if c.Kind == history.Insert && c.New["outcome"] != string(contract.OutcomeFenced) {
-			x.effects[effect{op: contract.OpSubmit, of: c.New["payout_id"], token: number(c.New["presented_token"])}]++
+			x.effects[effect{op: contract.OpSubmit, of: c.New["payout_id"], token: history.Int(c.New["presented_token"])}]++
 		}
 	}
 }
@@ -137,11 +136,11 @@ func (x *reading) session(c *history.Change) {
 func (x *reading) entry(c *history.Change) {
 	switch {
 	case c.New == nil:
-		x.effects[effect{op: contract.OpRelease, of: c.Old["lock_key"], token: number(c.Old["fencing_token"])}]++
+		x.effects[effect{op: contract.OpRelease, of: c.Old["lock_key"], token: history.Int(c.Old["fencing_token"])}]++
 	case c.Kind == history.Update && c.Old["fencing_token"] == c.New["fencing_token"]:
-		x.effects[effect{op: contract.OpRenew, of: c.New["lock_key"], token: number(c.New["fencing_token"]), end: millis(c.New["expires_at"])}]++
+		x.effects[effect{op: contract.OpRenew, of: c.New["lock_key"], token: history.Int(c.New["fencing_token"]), end: millis(c.New["expires_at"])}]++
 	default:
-		x.effects[effect{op: contract.OpAcquire, of: c.New["lock_key"], token: number(c.New["fencing_token"])}]++
+		x.effects[effect{op: contract.OpAcquire, of: c.New["lock_key"], token: history.Int(c.New["fencing_token"])}]++
 	}
 }
 
@@ -155,20 +154,12 @@ func (x *reading) payout(c *history.Change) {
 	switch {
 	case from == contract.RailAmbiguous, to == contract.Posted, to == contract.Abandoned:
 	case c.Old["claim_token"] != c.New["claim_token"]:
-		x.effects[effect{op: contract.OpClaim, of: id, token: number(c.New["claim_token"])}]++
+		x.effects[effect{op: contract.OpClaim, of: id, token: history.Int(c.New["claim_token"])}]++
 	case from == contract.Claimed && to == contract.RailSubmitted:
 		x.effects[effect{op: contract.OpSubmitted, of: id}]++
 	case from == contract.RailSubmitted && to != from:
 		x.effects[effect{op: contract.OpOutcome, of: id}]++
 	}
-}
-
-func number(s string) int64 {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return 0 // the row does not say
-	}
-	return n
 }
 
 // pgTime is how PostgreSQL writes a timestamptz in UTC.
