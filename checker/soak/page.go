@@ -39,6 +39,7 @@ type view struct {
 	Policy     template.HTMLAttr
 	Style      template.CSS
 	Tone, Word string
+	Headline   string
 	First      *Session
 	KeptOpen   int
 }
@@ -54,7 +55,7 @@ func tone(s verdict.Status) string {
 
 // writePage writes summary.html into dir: one file that opens offline, in the style of a run's report.
 func (s *Summary) writePage(dir string) error {
-	v := view{Summary: s, Tone: tone(s.Status), Word: strings.ToUpper(string(s.Status[:1])) + string(s.Status[1:]), KeptOpen: KeptOpen}
+	v := view{Summary: s, Tone: tone(s.Status), Word: capital(string(s.Status)), Headline: capital(s.Reason), KeptOpen: KeptOpen}
 	v.Style, v.Policy = reports.Sheet(pageStyle)
 	if len(s.Failures) > 0 && s.Exit == verdict.ExitHarness {
 		v.Tone, v.Word = "broken", "The harness failed"
@@ -79,3 +80,6 @@ func dangersInShort(c CellSummary) string {
 	}
 	return fmt.Sprintf("%d of %s met by every run", met, number(len(c.Dangers), "danger"))
 }
+
+// capital is s, which is not empty, as a sentence begins.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -60,7 +60,7 @@ type DangerSummary struct {
 	Name string `json:"name"`
 	What string `json:"what"`
 	Runs int    `json:"runs"` // that a pass of which needs it
-	Met  int    `json:"met"`  // of these, those that met it at least once
+	Met  int    `json:"met"`  // of these, those that met it as often as a pass needs
 	Spread
 }
 
@@ -206,23 +206,21 @@ func cellSummary(c Cell, lines []Line) CellSummary {
 // dangersIn sums up the dangers of lines, in the order in which they come first.
 func dangersIn(lines []Line) []DangerSummary {
 	var all []DangerSummary
-	counts := map[string][]int64{}
+	counts, met := map[string][]int64{}, map[string]int{}
 	for _, l := range lines {
 		for _, d := range l.Dangers {
 			if counts[d.Name] == nil {
 				all = append(all, DangerSummary{Name: d.Name, What: d.What})
 			}
 			counts[d.Name] = append(counts[d.Name], d.Count)
+			if d.Count >= d.Need {
+				met[d.Name]++
+			}
 		}
 	}
 	for i := range all {
 		c := counts[all[i].Name]
-		all[i].Runs, all[i].Spread = len(c), spread(c)
-		for _, n := range c {
-			if n > 0 {
-				all[i].Met++
-			}
-		}
+		all[i].Runs, all[i].Met, all[i].Spread = len(c), met[all[i].Name], spread(c)
 	}
 	return all
 }
@@ -279,9 +277,9 @@ func (s *Summary) reason() string {
 	case s.Counts.Runs == 0:
 		return "nothing was run"
 	case s.Status == verdict.Pass && s.Counts.Declared > 0:
-		return fmt.Sprintf("all %s passed, %d of them with exactly the violations that their nemesis declares", number(s.Counts.Runs, "run"), s.Counts.Declared)
+		return fmt.Sprintf("%s passed and no other was done, %d of them with exactly the violations that their nemesis declares", number(s.Counts.Runs, "run"), s.Counts.Declared)
 	case s.Status == verdict.Pass:
-		return fmt.Sprintf("all %s passed", number(s.Counts.Runs, "run"))
+		return number(s.Counts.Runs, "run") + " passed, and no other was done"
 	}
 	var worst, idle []string
 	for _, c := range s.Cells {

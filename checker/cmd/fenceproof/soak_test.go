@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fenceproof/checker/soak"
+	"fenceproof/checker/verdict"
+)
+
+// killed starts a soak into dir, kills it while its first run is driven, and sees that the run went with it.
+func killed(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(binaries, "fenceproof"), args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	t.Cleanup(func() {
+		if !ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		awaitNobody(t, dir)
+	})
+	for deadline := time.Now().Add(patience); ; {
+		if seen, _ := filepath.Glob(filepath.Join(dir, "runs", "2*", "history", "nemesis.ndjson")); len(seen) > 0 {
+			if log, _ := os.ReadFile(seen[0]); bytes.Contains(log, []byte(`"seen"`)) {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no run came to its drive")
+		}
+		time.Sleep(50 * time.Millisecond) // the pause between two looks at the condition
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	ended = true
+	awaitNobody(t, dir)
+}
+
+func TestASoakThatIsKilledLeavesNothingAndGoesOnToASummaryThatIsTrue(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "soak")
+	killed(t, dir, "soak", "--rounds", "1", "--nemesis", "revoke", "--backend", "pg", "--workload", "lock", "--drive", "6s", "--into", dir)
+	left, err := filepath.Glob(filepath.Join(dir, "runs", "2*"))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("the killed soak left %v (%v)", left, err)
+	}
+	out, status := fenceproof(t, "soak", "--into", dir)
+	if status != 0 {
+		t.Fatalf("it went on to exit status %d:\n%s", status, out)
+	}
+	awaitNobody(t, dir)
+	if _, err := os.Stat(left[0]); !os.IsNotExist(err) {
+		t.Errorf("what the killed soak left is still there: %v", err)
+	}
+	f, err := soak.Read(dir)
+	if err != nil || len(f.Lines) != 1 {
+		t.Fatalf("%v; the lines are %+v", err, f.Lines)
+	}
+	l := f.Lines[0]
+	v, err := verdict.Read(filepath.Join(dir, "runs", l.Run))
+	if err != nil || v.Overall != l.Status || v.Settings.Nemesis != "revoke" || v.Settings.Drive != 6*time.Second || v.Settings.Seed != 1 || l.Memory == 0 || l.Disk == 0 {
+		t.Errorf("%v; the run is %+v, its line %+v", err, v, l)
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "runs", l.Run)); err != nil || len(entries) != 1 {
+		t.Errorf("of a run that passed %v is kept (%v)", entries, err)
+	}
+	t.Run("and nothing is done twice", func(t *testing.T) {
+		if out, status := fenceproof(t, "soak", "--into", dir); status != 0 || !strings.Contains(out, "not done again: 1 run") || !strings.Contains(out, "PASS: 1 run passed") {
+			t.Errorf("exit status %d:\n%s", status, out)
+		}
+	})
+	t.Run("and the matrix comes from the folder alone", func(t *testing.T) { matrixFrom(t, dir, l) })
+}
+
+func matrixFrom(t *testing.T, dir string, l soak.Line) {
+	doc := filepath.Join(t.TempDir(), "doc.md")
+	if err := os.WriteFile(doc, []byte("<!-- matrix begins -->\n<!-- matrix ends -->\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := fenceproof(t, "soak", "summary", dir, "--doc", doc); status != 0 {
+		t.Fatalf("exit status %d:\n%s", status, out)
+	}
+	text, err := os.ReadFile(doc)
+	if err != nil || !strings.Contains(string(text), "| lock | pg | 1 | 1 | 1 | 0 | 0 / 0 | revocations") {
+		t.Errorf("%v; the matrix is\n%s", err, text)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s soak.Summary
+	if err := json.Unmarshal(b, &s); err != nil || s.Status != verdict.Pass || s.Counts.Runs != 1 || len(s.Cells) != 1 || s.Events != l.Events {
+		t.Errorf("%v; the summary is %s", err, b)
+	}
+}
+
+func TestASoakRefusesWhatItCannotDoBeforeItRunsAnything(t *testing.T) {
+	dir := t.TempDir()
+	into := filepath.Join(dir, "soak")
+	if err := os.WriteFile(filepath.Join(dir, "doc.md"), []byte("no place\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args, says string
+	}{
+		{"", "a soak needs an end"},
+		{"--rounds 1 --nemesis pauze", `did you mean "pause"?`},
+		{"--rounds 1 --nemesis pause+revok", `did you mean "revoke"?`},
+		{"--rounds 1 --nemesis pause,pause", "stands there twice"},
+		{"--rounds 1 --nemesis none+pause", "nemesis none stands alone"},
+		{"--rounds 1 --backend pgg", `did you mean "pg"?`},
+		{"--rounds 1 --workload locks", `did you mean "lock"?`},
+		{"--rounds 1 --etcd-members 2", "payout on etcd cannot be run: etcdMembers is 2"},
+		{"--rounds 1 --drive 5h", "drive is 5h0m0s"},
+		{"--rounds 1 --jobs 0", "--jobs 0"},
+		{"--rounds 1 --nemesis revoke --mixes 1", "there are 0 mixes of two"},
+		{"--roundz 1", "did you mean --rounds?"},
+		{"--rounds 1 --doc " + filepath.Join(dir, "doc.md"), "it has no lines"},
+		{"sumary", `did you mean "summary"?`},
+	} {
+		args := append([]string{"soak", "--into", into}, strings.Fields(c.args)...)
+		if out, status := fenceproof(t, args...); status != exitUsage || !strings.Contains(out, c.says) {
+			t.Errorf("%s: status %d: %s", c.args, status, out)
+		}
+	}
+	if out, status := fenceproof(t, "soak", "--rounds", "1", "--into", dir); status != exitUsage || !strings.Contains(out, "no soak is in it") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("it left %v (%v)", left, err)
+	}
+}
