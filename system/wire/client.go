@@ -6,31 +6,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"time"
+	"strings"
 )
 
-// Client calls one server. It sends every request at most once: Go's transport re-sends a request silently when a
-// kept-alive connection breaks, if it has no body or bears an idempotency key; a body without GetBody stops it.
+// Client calls one server. It sends every request at most once, whatever becomes of the connection.
 type Client struct {
-	base string
-	http *http.Client
+	base  string
+	conns connections
 }
 
 // NewClient makes a client of the server at base ("http://127.0.0.1:8080"). Redirects are not followed: an answer that
 // the contract does not know is an answer, and nothing is sent again. perHost bounds the idle connections kept.
 func NewClient(base string, perHost int) *Client {
-	return &Client{base: base, http: &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext:           (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			MaxIdleConnsPerHost:   perHost,
-			IdleConnTimeout:       30 * time.Second,
-			DisableCompression:    true,
-			ResponseHeaderTimeout: 0, // the caller's context decides
-		},
-	}}
+	return &Client{base: base, conns: connections{address: strings.TrimPrefix(base, "http://"), most: perHost}}
 }
 
 // Call is one request.
@@ -49,25 +38,20 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	if err != nil {
 		return err
 	}
-	res, err := c.http.Do(req)
+	status, body, err := c.conns.exchange(ctx, req)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", call.Method, call.Path, err)
 	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 16*MaxBody))
-	if err != nil {
-		return fmt.Errorf("%s %s: read the answer: %w", call.Method, call.Path, err)
+	if status < 200 || status >= 300 {
+		return envelope(call, status, body)
 	}
-	if res.StatusCode >= 200 && res.StatusCode < 300 {
-		if out == nil {
-			return nil
-		}
-		if err := json.Unmarshal(body, out); err != nil {
-			return fmt.Errorf("%s %s: answer %d is not what the contract says: %w", call.Method, call.Path, res.StatusCode, err)
-		}
+	if out == nil {
 		return nil
 	}
-	return envelope(call, res.StatusCode, body)
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("%s %s: answer %d is not what the contract says: %w", call.Method, call.Path, status, err)
+	}
+	return nil
 }
 
 func envelope(call Call, status int, body []byte) error {
@@ -87,7 +71,6 @@ func envelope(call Call, status int, body []byte) error {
 
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
 	var body io.Reader
-	n := 0
 	if call.Method != http.MethodGet {
 		b := []byte("{}")
 		if call.Body != nil {
@@ -96,13 +79,12 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 				return nil, fmt.Errorf("%s %s: encode the request: %w", call.Method, call.Path, err)
 			}
 		}
-		body, n = bytes.NewReader(b), len(b)
+		body = bytes.NewReader(b)
 	}
 	req, err := http.NewRequestWithContext(ctx, call.Method, c.base+call.Path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", call.Method, call.Path, err)
 	}
-	req.GetBody, req.ContentLength = nil, int64(n)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -118,5 +100,5 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	return req, nil
 }
 
-// Close drops the idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+// Close drops the connections that are kept, and keeps none any more.
+func (c *Client) Close() { c.conns.close() }
