@@ -20,12 +20,7 @@ func Decide(inv Invariant, missing map[history.Witness]string, s Settings) Invar
 			inv.Reason = inv.Violations[0].Sentence
 		}
 	case len(missing) > 0:
-		inv.Status = Inconclusive
-		var parts []string
-		for _, w := range slices.Sorted(maps.Keys(missing)) {
-			parts = append(parts, fmt.Sprintf("the evidence of the %s witness is not whole: %s", w, missing[w]))
-		}
-		inv.Reason = strings.Join(parts, "; ")
+		inv.Status, inv.Reason = Inconclusive, notWhole(missing)
 	case inv.Doubt != "":
 		inv.Status, inv.Reason = Inconclusive, inv.Doubt
 	case inv.Checked == 0:
@@ -37,6 +32,28 @@ func Decide(inv Invariant, missing map[history.Witness]string, s Settings) Invar
 		}
 	}
 	return inv
+}
+
+// notWhole says of each witness why it is not whole, of several at once where the reason is the same.
+func notWhole(missing map[history.Witness]string) string {
+	var order []string // of the reasons
+	of := map[string][]string{}
+	for _, w := range slices.Sorted(maps.Keys(missing)) {
+		why := missing[w]
+		if of[why] == nil {
+			order = append(order, why)
+		}
+		of[why] = append(of[why], string(w))
+	}
+	var parts []string
+	for _, why := range order {
+		noun := "witness"
+		if len(of[why]) > 1 {
+			noun = "witnesses"
+		}
+		parts = append(parts, fmt.Sprintf("the evidence of the %s %s is not whole: %s", strings.Join(of[why], ", "), noun, why))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // lacking says what danger a pass of inv still needed.

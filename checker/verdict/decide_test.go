@@ -47,6 +47,8 @@ func TestTheStatusOfAnInvariant(t *testing.T) {
 		{"nobody can know, although no evidence is missing", Invariant{ID: "INV-05", Checked: 100, Danger: enough, Doubt: "the harness stood still"}, nil, Inconclusive, "the harness stood still"},
 		{"a violation beats a doubt", Invariant{ID: "INV-05", Found: 1, Doubt: "the harness stood still"}, nil, Violated, "1 violation found"},
 		{"a gap beats a lack of danger", judgedWith("INV-05", nil), gap, Inconclusive, "the evidence of the paydb witness is not whole: the slot is gone"},
+		{"a reason that witnesses share is said once", judgedWith("INV-05", nil), map[history.Witness]string{history.Wiretap: "torn", history.Journal: "missing", history.PayDB: "torn"}, Inconclusive,
+			"the evidence of the journal witness is not whole: missing; the evidence of the paydb, wiretap witnesses is not whole: torn"},
 		{"a violation beats a gap", Invariant{ID: "INV-05", Found: 2, Violations: []Violation{{Sentence: "the fence went down"}}}, gap, Violated, "the fence went down"},
 		{"an invariant without an entry passes on what was checked", judgedWith("INV-99", nil), nil, Pass, ""},
 	} {
