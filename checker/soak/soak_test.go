@@ -46,13 +46,15 @@ func TestASeedChoosesTheSameMixesAgainAndNoTwoAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := map[string]bool{}
+	drawn, apart := map[string]bool{}, false
 	for n := range s.Rounds {
 		tasks, err := s.Round(n, cells, all)
 		again, _ := s.Round(n, cells, all)
 		if err != nil || !reflect.DeepEqual(tasks, again) {
 			t.Fatalf("round %d: %v, %v and %v", n, err, tasks, again)
 		}
+		mixed := slices.DeleteFunc(slices.Clone(tasks), func(x Task) bool { return x.Cell.Nemesis != MixOfTwo })
+		apart = apart || mixed[0].Nemesis != mixed[2].Nemesis // the first of payout and the first of lock
 		keys := map[string]bool{}
 		for _, x := range tasks {
 			keys[x.key()] = true
@@ -63,6 +65,9 @@ func TestASeedChoosesTheSameMixesAgainAndNoTwoAlike(t *testing.T) {
 		if len(keys) != len(tasks) {
 			t.Errorf("round %d runs something twice: %v", n, tasks)
 		}
+	}
+	if !apart {
+		t.Error("in every round both workloads are broken by the same two")
 	}
 	if want := map[string]bool{"pause,slow": true, "kill,slow": true}; !reflect.DeepEqual(drawn, want) { // pause+kill is a cell of its own
 		t.Errorf("drawn were %v, want %v", drawn, want)
@@ -153,10 +158,12 @@ func TestTheStatusOfASoakIsThatOfItsWorstRun(t *testing.T) {
 		says   string
 	}{
 		"nothing was run":  {pause, nil, verdict.NotExercised, 2, "nothing was run"},
-		"all passed":       {pause, []Line{ran("pause", 1, verdict.Pass), ran("pause", 2, verdict.Pass)}, verdict.Pass, 0, "2 runs passed"},
+		"all passed":       {pause, []Line{ran("pause", 1, verdict.Pass), ran("pause", 2, verdict.Pass)}, verdict.Pass, 0, "all 2 runs passed"},
 		"one was idle":     {pause, []Line{ran("pause", 1, verdict.Pass), ran("pause", 2, verdict.NotExercised)}, verdict.NotExercised, 2, "1 of 2 runs not exercised: pause, payout on pg"},
 		"one was in doubt": {pause, []Line{ran("pause", 1, verdict.NotExercised), ran("kill", 1, verdict.Inconclusive)}, verdict.Inconclusive, 2, "1 of 2 runs inconclusive: kill"},
 		"one was violated": {pause, []Line{ran("pause", 1, verdict.Inconclusive), ran("pause", 2, verdict.Violated)}, verdict.Violated, 1, "1 of 2 runs violated"},
+		"the worst first":  {pause, []Line{ran("pause", 1, verdict.Violated), ran("kill", 1, verdict.Pass)}, verdict.Violated, 1, "1 of 2 runs violated: pause"},
+		"there is no cell": {nil, nil, verdict.NotExercised, 2, "nothing was run"},
 		"a cell never ran": {[]Cell{{"pause", "pg", "payout"}, {"kill", "pg", "lock"}}, []Line{ran("pause", 1, verdict.Pass)}, verdict.NotExercised, 2, "of 1 cell nothing was run: kill, lock on pg"},
 		"harness failed":   {pause, []Line{ran("pause", 1, verdict.Pass), {Cell: pause[0], With: "pause", Seed: 2, Failed: "no space"}}, verdict.Inconclusive, 255, "the harness itself failed in pause, payout on pg, seed 2: no space"},
 		"failed, redone":   {pause, []Line{{Cell: pause[0], With: "pause", Seed: 1, Failed: "no space"}, ran("pause", 1, verdict.Pass)}, verdict.Pass, 0, "1 run passed"},
@@ -235,7 +242,7 @@ func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 	if _, err := open(f.Dir, Settings{}, nil, nil, Session{}); err == nil || !strings.Contains(err.Error(), "going on in another process") {
 		t.Errorf("two soaks share a folder: %v", err)
 	}
-	if _, err := f.file.WriteString(`{"nemesis":"pau`); err != nil {
+	if _, err := f.file.WriteString(`{"nemesis":"pause","reason":"` + strings.Repeat("a long one ", 100)); err != nil {
 		t.Fatal(err)
 	}
 	going := filepath.Join(f.Dir, runsDir, "20260101T000000.000Z-payout-pg-pause-2")
@@ -254,6 +261,10 @@ func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 		t.Errorf("the interrupted run is still there: %v", err)
 	}
 	record(t, f, ran("pause", 2, verdict.Pass))
+	text, _ := os.ReadFile(filepath.Join(f.Dir, linesFile))
+	if !strings.HasSuffix(string(text), "}\n") {
+		t.Errorf("the torn line is still there:\n%s", text)
+	}
 	again, err := Read(f.Dir)
 	if err != nil || len(again.Lines) != 2 || len(again.done()) != 2 {
 		t.Errorf("%v, %+v", err, again)

@@ -277,9 +277,9 @@ func (s *Summary) reason() string {
 	case s.Counts.Runs == 0:
 		return "nothing was run"
 	case s.Status == verdict.Pass && s.Counts.Declared > 0:
-		return fmt.Sprintf("%s passed and no other was done, %d of them with exactly the violations that their nemesis declares", number(s.Counts.Runs, "run"), s.Counts.Declared)
+		return fmt.Sprintf("%s passed, %d of them with exactly the violations that their nemesis declares", allOf(s.Counts.Runs), s.Counts.Declared)
 	case s.Status == verdict.Pass:
-		return number(s.Counts.Runs, "run") + " passed, and no other was done"
+		return allOf(s.Counts.Runs) + " passed"
 	}
 	var worst, idle []string
 	for _, c := range s.Cells {
@@ -307,6 +307,13 @@ func few(names []string) string {
 		return strings.Join(names, "; ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:3], "; "), len(names)-3)
+}
+
+func allOf(runs int) string {
+	if runs == 1 {
+		return "1 run"
+	}
+	return fmt.Sprintf("all %d runs", runs)
 }
 
 func number(n int, noun string) string {
