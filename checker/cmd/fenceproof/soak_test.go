@@ -54,6 +54,9 @@ func TestASoakThatIsKilledLeavesNothingAndGoesOnToASummaryThatIsTrue(t *testing.
 	if err != nil || len(left) != 1 {
 		t.Fatalf("the killed soak left %v (%v)", left, err)
 	}
+	if _, err := os.Stat(filepath.Join(left[0], "verdict.json")); !os.IsNotExist(err) {
+		t.Errorf("the run outlived the soak and came to a verdict: %v", err)
+	}
 	out, status := fenceproof(t, "soak", "--into", dir)
 	if status != 0 {
 		t.Fatalf("it went on to exit status %d:\n%s", status, out)
