@@ -58,6 +58,9 @@ func occupy(dir string) (release func(), err error) {
 	return func() { _ = f.Close() }, nil // closing gives up the mark; nothing was written
 }
 
+// InUse tells whether a run is going on in dir.
+func InUse(dir string) bool { return inUse(dir) }
+
 // inUse tells whether a run is going on in dir.
 func inUse(dir string) bool {
 	f, err := os.Open(filepath.Join(dir, lockFile))
@@ -91,7 +94,7 @@ func Clean(runs string, keep int) (removed int, busy []string, err error) {
 	var names []string // ReadDir sorts by name, and names begin with the time
 	for _, e := range entries {
 		switch {
-		case !e.IsDir() || !isRun(e.Name()):
+		case !e.IsDir() || !IsRun(e.Name()):
 		case inUse(filepath.Join(runs, e.Name())):
 			busy = append(busy, e.Name())
 		default:
@@ -112,8 +115,11 @@ func Clean(runs string, keep int) (removed int, busy []string, err error) {
 	return removed, busy, errors.Join(errs...)
 }
 
-// Remove removes all that a run has left, in its folder and elsewhere.
+// Remove removes all that a run has left, in its folder and elsewhere. A folder that is not named like a run stays.
 func Remove(dir string) error {
+	if !IsRun(filepath.Base(dir)) {
+		return fmt.Errorf("remove run %s: this is no run's name, so the folder stays", dir)
+	}
 	// Kept databases may be elsewhere, where the user that they run as could enter.
 	if err := errors.Join(local.RemoveData(context.Background(), dir), os.RemoveAll(dir)); err != nil {
 		return fmt.Errorf("remove run %s: %w", filepath.Base(dir), err)
@@ -121,8 +127,11 @@ func Remove(dir string) error {
 	return nil
 }
 
-// Strip removes all that a run has left but its verdict.
+// Strip removes all that a run has left but its verdict. A folder that is not named like a run stays as it is.
 func Strip(dir string) error {
+	if !IsRun(filepath.Base(dir)) {
+		return fmt.Errorf("remove all but the verdict of run %s: this is no run's name, so the folder stays as it is", dir)
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("remove all but the verdict of run %s: %w", filepath.Base(dir), err)
@@ -139,9 +148,10 @@ func Strip(dir string) error {
 	return nil
 }
 
-func isRun(name string) bool {
-	at, _, ok := strings.Cut(name, "-")
-	if !ok {
+// IsRun tells whether name is one that a run's folder has: a time, and what was run, without any path.
+func IsRun(name string) bool {
+	at, what, ok := strings.Cut(name, "-")
+	if !ok || what == "" || name != filepath.Base(name) {
 		return false
 	}
 	_, err := time.Parse("20060102T150405.000Z", at)

@@ -106,6 +106,9 @@ func parse(text []byte) ([]Line, error) {
 		if err := json.Unmarshal(l, &x); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n+1, err)
 		}
+		if err := x.valid(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
+		}
 		lines = append(lines, x)
 	}
 	return lines, nil

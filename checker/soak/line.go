@@ -1,9 +1,11 @@
 package soak
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"fenceproof/checker/run"
 	"fenceproof/checker/verdict"
 )
 
@@ -37,6 +39,21 @@ type Danger struct {
 	What  string `json:"what"` // the same in words
 	Count int64  `json:"count"`
 	Need  int64  `json:"need"`
+}
+
+// valid says what is wrong with a line of a file. What is kept and what is removed of a run hangs on its name and its
+// status, so a name that leads elsewhere and a status that is none are refused.
+func (l Line) valid() error {
+	known := slices.Contains([]verdict.Status{verdict.Pass, verdict.Violated, verdict.Inconclusive, verdict.NotExercised}, l.Status)
+	switch {
+	case l.Failed != "" && l.Run == "" && l.Status == "": // it failed before there was a folder
+		return nil
+	case !run.IsRun(l.Run):
+		return fmt.Errorf("%q is no run's name; restore the line, or remove it to have its run done again", l.Run)
+	case !known && (l.Failed == "" || l.Status != ""):
+		return fmt.Errorf("%q is no status of a run; restore the line, or remove it to have its run done again", l.Status)
+	}
+	return nil
 }
 
 func (l Line) key() string { return Key(l.Cell, l.With, l.Seed) }

@@ -81,5 +81,10 @@ func dangersInShort(c CellSummary) string {
 	return fmt.Sprintf("%d of %s met by every run", met, number(len(c.Dangers), "danger"))
 }
 
-// capital is s, which is not empty, as a sentence begins.
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+// capital is s as a sentence begins.
+func capital(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,41 @@
+package soak
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestALineThatLeadsElsewhereOrHasNoStatusIsRefusedBeforeAnythingIsRemoved(t *testing.T) {
+	const good = `{"nemesis":"pause","backend":"pg","workload":"lock","with":"pause","seed":"1","run":"20260101T000000.000Z-lock-pg-pause-1","status":"pass"}`
+	for says, spoilt := range map[string]string{
+		`"" is no run's name`:                          strings.Replace(good, "20260101T000000.000Z-lock-pg-pause-1", "", 1),
+		`"../.." is no run's name`:                     strings.Replace(good, "20260101T000000.000Z-lock-pg-pause-1", "../..", 1),
+		`"20260101T000000.000Z-/../.." is no run's`:    strings.Replace(good, "Z-lock-pg-pause-1", "Z-/../..", 1),
+		`"fine" is no status of a run`:                 strings.Replace(good, `"pass"`, `"fine"`, 1),
+		`"" is no status of a run`:                     strings.Replace(good, `,"status":"pass"`, "", 1),
+		`"runs" is no run's name`:                      strings.Replace(good, `"run":"20260101T000000.000Z-lock-pg-pause-1","status":"pass"`, `"run":"runs","failed":"no space"`, 1),
+		`"odd" is no status of a run`:                  strings.Replace(good, `"status":"pass"`, `"status":"odd","failed":"no space"`, 1),
+		`cannot unmarshal number into Go struct field`: strings.Replace(good, `"pause"`, `3`, 1),
+	} {
+		f := folderOf(t, nil, ran("pause", 1, "violated"))
+		if err := f.close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(f.Dir, linesFile), []byte(good+"\n"+spoilt+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := open(f.Dir, Settings{}, nil, nil, Session{})
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "soak.ndjson of the soak in "+f.Dir+": line 2: ") {
+			t.Errorf("%s: %v", spoilt, err)
+		}
+		if !f.whole(ran("pause", 1, "violated").Run) {
+			t.Errorf("%s: the run of another line is gone", spoilt)
+		}
+	}
+	failed := strings.Replace(good, `"run":"20260101T000000.000Z-lock-pg-pause-1","status":"pass"`, `"run":"","status":"","failed":"no space"`, 1)
+	if lines, err := parse([]byte(good + "\n" + failed + "\n")); err != nil || len(lines) != 2 {
+		t.Errorf("%v, %v", lines, err)
+	}
+}
