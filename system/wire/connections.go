@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -21,7 +22,7 @@ const (
 	// keepIdle is how long an idle connection is kept; servers wait longer before they hang up (see package service), for
 	// whatever is on its way then would be lost.
 	keepIdle = 30 * time.Second
-	// maxAnswer bounds an answer with its header, in bytes.
+	// maxAnswer bounds an answer with its header, and those before it, in bytes.
 	maxAnswer = 16 * MaxBody
 	// maxInterim bounds the answers of status 1xx before the one that counts.
 	maxInterim = 8
@@ -29,14 +30,14 @@ const (
 
 // connections are those to one server, kept between requests. The messages are read and written by net/http, but not its
 // Transport: an exchange runs on its caller's goroutine, where a Transport passes it to a goroutine that writes and one
-// that reads, which is most of what a call costs its client. And nothing here can send a request again.
+// that reads, which is most of what a call costs its client. And nothing here can send a request again, not even a GET.
 type connections struct {
 	address string // host:port
 	most    int    // idle connections kept
 
 	mu     sync.Mutex
 	idle   []*connection // the one used last at the end
-	sweep  *time.Timer   // nil while nothing is idle
+	sweep  *time.Timer   // nil until something is idle again
 	closed bool          // nothing is kept any more
 }
 
@@ -72,16 +73,16 @@ func (p *connections) exchange(ctx context.Context, req *http.Request) (status i
 
 // exchange is one request and its answer; again tells whether another may follow on the connection.
 func (c *connection) exchange(req *http.Request) (status int, body []byte, again bool, err error) {
-	err = req.Write(c.w)
-	if err == nil {
-		err = c.w.Flush()
+	unsent := req.Write(c.w)
+	if unsent == nil {
+		unsent = c.w.Flush()
 	}
-	if err != nil {
-		return 0, nil, false, fmt.Errorf("send the request: %w", err)
-	}
-	c.budget.N = maxAnswer
+	c.budget.N = maxAnswer + 1 // one is left of an answer that is as long as it may be
 	res, err := c.answer(req)
-	if err != nil {
+	switch {
+	case err != nil && unsent != nil: // else the server had heard enough, and has answered
+		return 0, nil, false, fmt.Errorf("send the request: %w", unsent)
+	case err != nil:
 		return 0, nil, false, fmt.Errorf("wait for the answer: %w", err)
 	}
 	defer res.Body.Close()
@@ -95,10 +96,10 @@ func (c *connection) exchange(req *http.Request) (status int, body []byte, again
 	if c.budget.N <= 0 { // a body without a length ends where the connection seems to
 		return 0, nil, false, fmt.Errorf("read the answer: %w", c.overlong(io.ErrUnexpectedEOF))
 	}
-	return res.StatusCode, b.Bytes(), !res.Close && c.r.Buffered() == 0, nil
+	return res.StatusCode, b.Bytes(), unsent == nil && !res.Close && c.r.Buffered() == 0, nil
 }
 
-// answer reads the header of the answer that counts.
+// answer reads the header of the answer that counts. Nobody here asks to switch protocols: 101 is like the rest of 1xx.
 func (c *connection) answer(req *http.Request) (*http.Response, error) {
 	for range maxInterim {
 		res, err := http.ReadResponse(c.r, req)
@@ -126,7 +127,7 @@ func (p *connections) take(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	for c := p.last(); c != nil; c = p.last() {
-		if c.quiet() {
+		if c.fresh() && c.quiet() {
 			return c, nil
 		}
 		_ = c.Close()
@@ -158,6 +159,10 @@ func (p *connections) last() *connection {
 	p.idle[n], p.idle = nil, p.idle[:n]
 	return c
 }
+
+// fresh tells whether the connection is younger than servers let idle ones be: a process that was stopped for longer runs
+// before its timers do, and on a link that holds what passes, the server's end is not to be seen.
+func (c *connection) fresh() bool { return time.Since(c.since) < keepIdle }
 
 // quiet tells whether the connection still stands with nothing to be read from it. A server that hung up has said so: a
 // request on such a connection would be lost, and nobody could tell that it was.
@@ -191,12 +196,13 @@ func (p *connections) put(c *connection) {
 func (p *connections) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := 0
-	for old < len(p.idle) && time.Since(p.idle[old].since) >= keepIdle {
-		_ = p.idle[old].Close()
-		old++
-	}
-	p.idle = append(p.idle[:0], p.idle[old:]...)
+	p.idle = slices.DeleteFunc(p.idle, func(c *connection) bool {
+		old := !c.fresh()
+		if old {
+			_ = c.Close()
+		}
+		return old
+	})
 	p.sweep = nil
 	if len(p.idle) > 0 {
 		p.sweep = time.AfterFunc(keepIdle-time.Since(p.idle[0].since), p.expire)
@@ -214,5 +220,6 @@ func (p *connections) close() {
 	p.idle = nil
 	if p.sweep != nil {
 		p.sweep.Stop()
+		p.sweep = nil
 	}
 }

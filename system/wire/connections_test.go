@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -155,13 +156,14 @@ func TestAnAnswerThatIsNoneSaysNothingAboutTheEffect(t *testing.T) {
 
 func TestTheAnswerToACallThatWasGivenUpIsNotTakenForAnothers(t *testing.T) {
 	arrived, answer := make(chan struct{}), make(chan struct{})
-	var calls int
+	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if calls++; calls == 1 {
+		n := calls.Add(1)
+		if n == 1 {
 			close(arrived)
 			<-answer
 		}
-		Reply(w, http.StatusOK, struct{ N int }{calls})
+		Reply(w, http.StatusOK, struct{ N int64 }{n})
 	}))
 	defer server.Close()
 	client := NewClient(server.URL, 1)
@@ -189,8 +191,8 @@ func TestACallWhoseContextHasEndedIsNotSent(t *testing.T) {
 	if err := client.Do(ctx, Call{Method: "POST", Path: "/"}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's end", err)
 	}
-	if requests, _ := s.connectionsAsked(); requests != 1 {
-		t.Errorf("%d requests came, want the first only", requests)
+	if requests, _ := s.connectionsAsked(); requests != 1 || len(client.conns.idle) != 1 {
+		t.Errorf("%d requests came and %d connections are kept, want the first only, and its connection", requests, len(client.conns.idle))
 	}
 }
 
@@ -218,7 +220,10 @@ func TestCallsAtTheSameTimeEachHaveTheirOwnAnswerAndFewConnectionsAreKept(t *tes
 		t.Errorf("%d connections are kept, want 1 to 3", n)
 	}
 	client.Close()
-	if n := len(client.conns.idle); n != 0 {
+	if err := client.Do(t.Context(), Call{Method: "POST", Path: "/"}, nil); err != nil {
+		t.Error(err)
+	}
+	if n := len(client.conns.idle); n != 0 || client.conns.sweep != nil {
 		t.Errorf("%d connections are kept after the end, want none", n)
 	}
 }
@@ -229,6 +234,10 @@ func TestAConnectionIdleForTooLongIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &client.conns
+	if p.sweep == nil {
+		t.Fatal("a connection is kept, and nobody will look how long")
+	}
+	p.sweep.Stop()
 	p.expire()
 	if len(p.idle) != 1 || p.sweep == nil {
 		t.Fatalf("%d connections are kept, want the one just used, and a look at it later", len(p.idle))
@@ -237,7 +246,61 @@ func TestAConnectionIdleForTooLongIsClosed(t *testing.T) {
 	c := p.idle[0]
 	c.since = c.since.Add(-keepIdle)
 	p.expire()
-	if len(p.idle) != 0 || p.sweep != nil || c.quiet() {
+	if len(p.idle) != 0 || p.sweep != nil || !c.closed() {
 		t.Errorf("after %s %d connections are kept, want none", keepIdle, len(p.idle))
+	}
+}
+
+// closed tells whether the client has closed the connection.
+func (c *connection) closed() bool { return errors.Is(c.SetDeadline(time.Time{}), net.ErrClosed) }
+
+func TestAConnectionThatServesNoMoreIsClosedAndAnotherTaken(t *testing.T) {
+	for name, spoil := range map[string]func(*connection){
+		"idle for longer than is safe, unseen by any timer": func(c *connection) { c.since = c.since.Add(-keepIdle) },
+		"it has broken": func(c *connection) { _ = c.Conn.(*net.TCPConn).CloseRead() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, client := script(t, one, two)
+			if err := client.Do(t.Context(), Call{Method: "POST", Path: "/"}, nil); err != nil {
+				t.Fatal(err)
+			}
+			c := client.conns.idle[0]
+			spoil(c)
+			if err := client.Do(t.Context(), Call{Method: "POST", Path: "/"}, nil); err != nil || !c.closed() {
+				t.Errorf("got %v, want an answer over another connection and the first one closed", err)
+			}
+			if requests, connections := s.connectionsAsked(); requests != 2 || connections != 2 {
+				t.Errorf("%d requests came over %d connections, want 2 over 2", requests, connections)
+			}
+		})
+	}
+}
+
+func TestEveryAnswerMayBeAsLongAsTheLongest(t *testing.T) {
+	head := "HTTP/1.1 200 OK\r\nContent-Length: 16777171\r\n\r\n"
+	longest := head + strings.Repeat(" ", maxAnswer-len(head))
+	s, client := script(t, longest, longest)
+	for range 2 {
+		if err := client.Do(t.Context(), Call{Method: "POST", Path: "/"}, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if requests, connections := s.connectionsAsked(); requests != 2 || connections != 1 {
+		t.Errorf("%d requests came over %d connections, want 2 over 1", requests, connections)
+	}
+}
+
+// A server that has heard enough answers and hangs up while the client still sends.
+func TestADefiniteAnswerThatComesBeforeTheRequestIsReadIsTheAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		Fail(w, NewError(InvalidRequest, "the body is too large"))
+	}))
+	defer server.Close()
+	client := NewClient(server.URL, 1)
+	defer client.Close()
+	err := client.Do(t.Context(), Call{Method: "POST", Path: "/", Body: strings.Repeat("x", 8*MaxBody)}, nil)
+	if CodeOf(err) != InvalidRequest {
+		t.Errorf("got %v, want the server's refusal", err)
 	}
 }
