@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,8 @@ type child struct {
 	exe, runs, output string
 	task              Task
 	env               []string
+	before            []string // folders that runs of this cell and seed had left before
+	overdue, grace    time.Duration
 	cmd               *exec.Cmd
 	done              chan struct{}
 	err               error
@@ -44,6 +47,10 @@ type outcome struct {
 // do runs the child to its end. The error is that it could not be run.
 func (c *child) do(ctx context.Context) (outcome, error) {
 	began := time.Now()
+	var err error
+	if c.before, err = c.folders(); err != nil {
+		return outcome{}, err
+	}
 	out, err := os.Create(c.output)
 	if err != nil {
 		return outcome{}, fmt.Errorf("keep what a run prints: %w", err)
@@ -63,8 +70,10 @@ func (c *child) do(ctx context.Context) (outcome, error) {
 	cut, late := c.await(ctx)
 	l := c.judged(late)
 	l.Took = time.Since(began)
-	if u, ok := c.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		l.Memory = u.Maxrss * 1024
+	if p := c.cmd.ProcessState; p != nil {
+		if u, ok := p.SysUsage().(*syscall.Rusage); ok {
+			l.Memory = u.Maxrss * 1024
+		}
 	}
 	if l.Run != "" {
 		l.Disk = size(filepath.Join(c.runs, l.Run))
@@ -87,7 +96,7 @@ func (c *child) run(started chan<- error) {
 
 // await waits for the child's end. cut tells whether ctx ended first, late whether it had to be told because it hung.
 func (c *child) await(ctx context.Context) (cut, late bool) {
-	clock := time.NewTimer(c.task.Drive + overdue)
+	clock := time.NewTimer(c.task.Drive + c.overdue)
 	defer clock.Stop()
 	select {
 	case <-c.done:
@@ -98,9 +107,9 @@ func (c *child) await(ctx context.Context) (cut, late bool) {
 		late = true
 	}
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended since
-	last := time.NewTimer(c.task.Drive + overdue)
+	last := time.NewTimer(c.task.Drive + c.overdue)
 	if late {
-		last.Reset(grace)
+		last.Reset(c.grace)
 	}
 	defer last.Stop()
 	select {
@@ -118,6 +127,9 @@ func (c *child) judged(late bool) Line {
 	failed := func(format string, args ...any) Line {
 		return Line{Cell: c.task.Cell, With: c.task.Nemesis, Seed: c.task.Seed, Run: c.folder(), Started: time.Now().UTC(),
 			Failed: fmt.Sprintf(format, args...) + c.said()}
+	}
+	if ended := new(exec.ExitError); c.err != nil && !errors.As(c.err, &ended) || c.cmd.ProcessState == nil {
+		return failed("how it ended is not known: %v", c.err)
 	}
 	exit := c.cmd.ProcessState.ExitCode()
 	if late {
@@ -142,15 +154,36 @@ func (c *child) judged(late bool) Line {
 	return lineOf(c.task, v)
 }
 
-// folder is the name of the run's folder, "" where there is none. A soak does nothing twice, so that its end is enough;
-// of several the newest is this one's.
+// folder is the name of the run's folder, "" where there is none. A run that is done again after a failure of the harness
+// finds the folder of the one before it, which is not this one's.
 func (c *child) folder() string {
-	t := c.task
-	found, err := filepath.Glob(filepath.Join(c.runs, fmt.Sprintf("2*Z-%s-%s-%s-%d", t.Cell.Workload, t.Cell.Backend, strings.ReplaceAll(t.Nemesis, ",", "+"), t.Seed)))
-	if err != nil || len(found) == 0 {
+	found, err := c.folders()
+	if err != nil {
 		return ""
 	}
-	return filepath.Base(found[len(found)-1])
+	for _, id := range slices.Backward(found) {
+		if !slices.Contains(c.before, id) {
+			return id
+		}
+	}
+	return ""
+}
+
+// folders are the names of all folders that runs of this cell and seed have left, the newest last.
+func (c *child) folders() ([]string, error) {
+	entries, err := os.ReadDir(c.runs)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("look for the folder of a run: %w", err)
+	}
+	t := c.task
+	what := fmt.Sprintf("%s-%s-%s-%d", t.Cell.Workload, t.Cell.Backend, strings.ReplaceAll(t.Nemesis, ",", "+"), t.Seed)
+	var all []string // ReadDir sorts by name, and names begin with the time
+	for _, e := range entries {
+		if _, rest, _ := strings.Cut(e.Name(), "-"); e.IsDir() && run.IsRun(e.Name()) && rest == what {
+			all = append(all, e.Name())
+		}
+	}
+	return all, nil
 }
 
 // said is the end of what the child printed.

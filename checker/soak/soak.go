@@ -157,7 +157,7 @@ func (s *soak) next(ctx context.Context) (t Task, ok bool, err error) {
 // one does a run and keeps what it has shown.
 func (s *soak) one(ctx context.Context, t Task) error {
 	name := strings.ReplaceAll(fmt.Sprintf("%s-%s-%s-%d.txt", t.Cell.Workload, t.Cell.Backend, t.Nemesis, t.Seed), ",", "+")
-	c := &child{exe: s.Exe, runs: filepath.Join(s.Into, runsDir), output: filepath.Join(s.Into, outputDir, name), task: t, env: os.Environ()}
+	c := &child{exe: s.Exe, runs: filepath.Join(s.Into, runsDir), output: filepath.Join(s.Into, outputDir, name), task: t, env: os.Environ(), overdue: overdue, grace: grace}
 	o, err := c.do(ctx)
 	if err != nil {
 		return err

@@ -1,0 +1,140 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fenceproof/checker/verdict"
+)
+
+// scripted is a program that stands in for verify: runs of it are over at once, and end as the script says. In the script
+// $dir is the folder that its run leaves, and $seed its seed.
+func scripted(t *testing.T, script string) string {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), "fenceproof")
+	text := `#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in --runs) runs=$2 ;; --seed) seed=$2 ;; esac
+  shift
+done
+dir=$runs/20260102T000000.000Z-payout-pg-pause-$seed
+verdict() { mkdir -p "$dir/history"; echo "{\"schema\":1,\"id\":\"${dir##*/}\",\"exit\":$1,\"overall\":\"$2\"}" >"$dir/verdict.json"; }
+` + script + "\n"
+	if err := os.WriteFile(exe, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// scriptedSoak are the options of a soak of one cell on pg.
+func scriptedSoak(t *testing.T, exe string, rounds int) (Options, *bytes.Buffer) {
+	out := &bytes.Buffer{}
+	s := Settings{Nemeses: []string{"pause"}, Backends: []string{"pg"}, Workloads: []string{"payout"}, FirstSeed: 1, Rounds: rounds, Drive: time.Second, Jobs: 1}
+	return Options{Settings: s, Into: filepath.Join(t.TempDir(), "soak"), Exe: exe, Command: "bin/fenceproof soak", Check: all, Out: out}, out
+}
+
+// stopOnce calls stop once there is the file, or ctx has ended.
+func stopOnce(ctx context.Context, file string, stop func()) {
+	defer stop()
+	for ctx.Err() == nil {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		time.Sleep(time.Millisecond) // the pause between two looks at the condition
+	}
+}
+
+func TestAnInterruptedRedoLeavesTheEvidenceOfTheFailureBefore(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `mkdir -p "$dir"; exit 255`), 1)
+	if _, err := Run(t.Context(), o); !errors.Is(err, ErrHarness) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	kept := filepath.Join(o.Into, runsDir, "20260102T000000.000Z-payout-pg-pause-1")
+	if _, err := os.Stat(kept); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	o.Exe = scripted(t, `touch "$runs/../begun"; trap 'exit 2' TERM; while :; do sleep 0.01; done`)
+	go stopOnce(ctx, filepath.Join(o.Into, "begun"), stop)
+	if _, err := Run(ctx, o); err != nil || !strings.Contains(out.String(), "interrupted, not counted") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("the evidence of the failure is gone: %v", err)
+	}
+}
+
+func TestAHarnessThatFailsEndsTheSoakAndWhatItSaidIsKept(t *testing.T) {
+	for says, script := range map[string]string{
+		"verify ended with exit status 255; it said: no space":                    `echo no space; exit 255`,
+		"verify ended with exit status 0 and left no run":                         `exit 0`,
+		"verify ended with exit status 0, and its verdict stands for 1":           `verdict 1 violated; exit 0`,
+		"verify ended with exit status 2, and its verdict stands for 0; it said:": `verdict 0 pass; echo no room; exit 2`,
+		"verify ended with signal: killed":                                        `kill -9 $$`,
+	} {
+		o, out := scriptedSoak(t, scripted(t, script), 3)
+		s, err := Run(t.Context(), o)
+		if !errors.Is(err, ErrHarness) || s == nil || s.Exit != verdict.ExitHarness || len(s.Failures) != 1 || !strings.Contains(s.Failures[0].Failed, says) {
+			t.Errorf("%s: %v\n%s", says, err, out)
+		}
+		if n := strings.Count(out.String(), "THE HARNESS FAILED"); n != 1 {
+			t.Errorf("%s: it failed %d times, so the soak went on:\n%s", says, n, out)
+		}
+	}
+}
+
+func TestASoakOfRunsThatPassHasOneLinePerRunAndBeginsNoneAfterItsTime(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `verdict 0 pass; exit 0`), 3)
+	if s, err := Run(t.Context(), o); err != nil || s.Counts.Pass != 3 || s.Exit != 0 {
+		t.Fatalf("%v, %+v\n%s", err, s, out)
+	}
+	s := &soak{Options: o, cells: []Cell{{"pause", "pg", "payout"}}, round: -1, done: map[string]bool{}, begun: time.Now().Add(-time.Hour)}
+	s.Duration = time.Hour
+	if x, ok, err := s.next(t.Context()); ok || err != nil {
+		t.Errorf("%v is begun after the soak's time (%v)", x, err)
+	}
+	s.Duration = 2 * time.Hour
+	if _, ok, err := s.next(t.Context()); !ok || err != nil {
+		t.Errorf("nothing is begun before the soak's time is up (%v)", err)
+	}
+	s.err = fmt.Errorf("no space")
+	if x, ok, err := s.next(t.Context()); ok || err != nil {
+		t.Errorf("%v is begun after the harness has failed (%v)", x, err)
+	}
+}
+
+func TestARunThatHangsIsAFailureOfTheHarnessWhateverItsVerdictSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		script       string
+		interrupted  bool
+		grace        time.Duration
+		cut, counted bool
+	}{
+		"ends when told":                      {`trap 'verdict 0 pass; exit 0' TERM; touch "$runs/begun"; while :; do sleep 0.01; done`, false, time.Minute, false, true},
+		"has to be killed":                    {`trap '' TERM; verdict 0 pass; touch "$runs/begun"; while :; do sleep 0.01; done`, false, 0, false, true},
+		"has to be killed after an interrupt": {`trap '' TERM; verdict 0 pass; touch "$runs/begun"; while :; do sleep 0.01; done`, true, 0, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if c.interrupted {
+				go stopOnce(ctx, filepath.Join(dir, "begun"), stop)
+			}
+			x := &child{exe: scripted(t, c.script), runs: dir, output: filepath.Join(t.TempDir(), "out"), env: os.Environ(), overdue: 300 * time.Millisecond, grace: c.grace,
+				task: Task{Cell: Cell{"pause", "pg", "payout"}, Nemesis: "pause", Seed: 1}}
+			o, err := x.do(ctx)
+			if err != nil || !strings.HasPrefix(o.line.Failed, "it did not end by itself (") || o.cut != c.cut || o.counts() != c.counted {
+				t.Errorf("%v, %+v", err, o)
+			}
+		})
+	}
+}
