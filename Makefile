@@ -22,7 +22,9 @@ GO        ?= go
 
 # A mistyped variable would leave its default in force.
 VARIABLES := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS ONLY ROUNDS MIXES JOBS INTO KEEP GO
-given     := $(foreach v,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(v))))
+empty     :=
+space     := $(empty) $(empty)
+given     := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(v))))
 mistyped  := $(filter-out $(VARIABLES),$(given))
 ifneq ($(mistyped),)
 $(error $(firstword $(mistyped)) is no variable of this Makefile; there are $(VARIABLES))

@@ -145,6 +145,9 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // plan is the plan that the flags describe, or that of the plan file with the flags' load.
 func (f verifyFlags) plan(fs *pflag.FlagSet) (plan.Plan, error) {
+	if fs.Changed("plan") && f.planFile == "" {
+		return plan.Plan{}, errors.New("--plan is empty; name the plan's file, or - for standard input")
+	}
 	if f.planFile != "" {
 		p, err := plan.Read(f.planFile)
 		if err != nil {

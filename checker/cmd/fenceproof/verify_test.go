@@ -212,6 +212,7 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 		"an empty expectation":       {[]string{"verify", "--expect", ""}, "INV-02,INV-05,INV-03?"},
 		"a drive of years":           {[]string{"verify", "--duration", "100000h"}, "at most 1h"},
 		"recheck of nothing":         {[]string{"recheck"}, "runs/latest"},
+		"no plan":                    {[]string{"verify", "--plan", ""}, "--plan is empty"},
 		"runs without a folder":      {[]string{"verify", "--runs", ""}, "--runs is empty"},
 		"a sweep without a folder":   {[]string{"sweep", "--runs", ""}, "--runs is empty"},
 		"mutants without a folder":   {[]string{"mutants", "--runs", ""}, "--runs is empty"},

@@ -1,0 +1,37 @@
+package fenceproof_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A mistyped variable would leave its default in force, and a value with blanks is still one value.
+func TestTheMakefilePassesOnWhatItIsGivenAndRefusesWhatItDoesNotKnow(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  []string
+		fails bool
+		says  string
+	}{
+		"a value with blanks":          {[]string{"bench", "FLAGS=-only folds"}, false, "fenceproof-bench -only folds"},
+		"several flags with values":    {[]string{"verify", "FLAGS=--rate 5 --payouts=3"}, false, "--rate 5 --payouts=3"},
+		"blanks in a list":             {[]string{"verify", "NEMESIS=pause, kill"}, false, `--nemesis "pause, kill"`},
+		"a mistyped variable":          {[]string{"verify", "NEMISIS=kill"}, true, "NEMISIS is no variable of this Makefile"},
+		"a mistyped one with blanks":   {[]string{"verify", "FLAG=--rate 5"}, true, "FLAG is no variable of this Makefile"},
+		"a mistyped one behind others": {[]string{"verify", "SEED=7", "FLAGS=--rate 5", "WORKLAOD=lock"}, true, "WORKLAOD is no variable of this Makefile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "make", append([]string{"-n"}, c.args...)...)
+			for _, v := range os.Environ() {
+				if !strings.HasPrefix(v, "MAKE") && !strings.HasPrefix(v, "MFLAGS=") { // of a make that runs this test
+					cmd.Env = append(cmd.Env, v)
+				}
+			}
+			out, err := cmd.CombinedOutput()
+			if (err != nil) != c.fails || !strings.Contains(string(out), c.says) {
+				t.Errorf("make -n %q: %v\n%s\nwant %q in it", c.args, err, out, c.says)
+			}
+		})
+	}
+}
