@@ -30,7 +30,7 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 	for _, id := range sortedWrites(f.suspects) {
 		s := f.suspects[id]
 		of := f.written[id.account]
-		if of == nil || f.key(keyPrefix+id.account.id).logged.has(id.token) {
+		if of == nil || f.pending[id] != nil { // whose token nobody was heard to be granted: those are judged above
 			continue
 		}
 		w := of.find(id.op, id.token)

@@ -86,7 +86,7 @@ func (f *granted) Observe(e *history.Event) {
 		for _, g := range f.book.grant {
 			f.key(g.key).log(g.token)
 		}
-	case e.W == history.LockDB && e.Op == history.OpWatermark:
+	case e.W == history.LockDB && e.Op == history.OpWatermark && !f.book.lost[history.LockDB]: // behind a hole the end decides
 		f.passed(e.Covers)
 	case e.W == history.Wiretap:
 		f.order++

@@ -16,7 +16,8 @@ type suspect struct {
 	aside          bool // a proper request of the same name was sent too: whose write it is, nobody knows
 }
 
-// passed decides about suspects whose writes are there: what was granted by covers is in the lock store's log.
+// passed decides about suspects whose writes are there: what was granted by covers is in the lock store's log, seen
+// answered or not.
 func (f *granted) passed(covers int64) {
 	f.caughtBy = slices.DeleteFunc(f.caughtBy, func(id writeID) bool {
 		s := f.suspects[id]
@@ -27,7 +28,7 @@ func (f *granted) passed(covers int64) {
 			return false
 		}
 		w := f.written[id.account].find(id.op, id.token)
-		if k := f.key(keyPrefix + id.account.id); w != nil && !s.maybe && !s.aside && !k.logged.has(id.token) && !k.logged.dropped(id.token) {
+		if k := f.key(keyPrefix + id.account.id); w != nil && !s.aside && !k.logged.has(id.token) && !k.logged.dropped(id.token) {
 			f.convict(id, s, *w)
 		}
 		return true
