@@ -35,24 +35,13 @@ func Print(w io.Writer, v *verdict.Run, quiet bool) error {
 		fmt.Fprintf(&b, "%s: %s\n", v.Expect, unmet(v.Expect))
 	}
 	if !quiet {
-		b.WriteString(notWhole(v.Gaps))
+		for _, g := range verdict.ByReason(v.Gaps) { // also where no invariant rests on it: the logs, say, only explain
+			fmt.Fprintf(&b, "not whole: %s: %s\n", strings.Join(g.Witnesses, ", "), g.Why)
+		}
 		fmt.Fprintf(&b, "again:  %s\n", v.Settings.Command)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// notWhole notes what is missing of the evidence, also where no invariant rests on it: the logs, say, only explain.
-func notWhole(gaps map[string]string) string {
-	witnesses := map[string][]string{}
-	for _, w := range slices.Sorted(maps.Keys(gaps)) {
-		witnesses[gaps[w]] = append(witnesses[gaps[w]], w)
-	}
-	var b strings.Builder
-	for _, why := range slices.Sorted(maps.Keys(witnesses)) {
-		fmt.Fprintf(&b, "not whole: %s: %s\n", strings.Join(witnesses[why], ", "), why)
-	}
-	return b.String()
 }
 
 // headword is the verdict in a word. A negative control is judged by its expectation: there a violation is what was asked.

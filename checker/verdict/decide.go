@@ -36,24 +36,35 @@ func Decide(inv Invariant, missing map[history.Witness]string, s Settings) Invar
 
 // notWhole says of each witness why it is not whole, of several at once where the reason is the same.
 func notWhole(missing map[history.Witness]string) string {
-	var order []string // of the reasons
-	of := map[string][]string{}
-	for _, w := range slices.Sorted(maps.Keys(missing)) {
-		why := missing[w]
-		if of[why] == nil {
-			order = append(order, why)
-		}
-		of[why] = append(of[why], string(w))
-	}
 	var parts []string
-	for _, why := range order {
+	for _, g := range ByReason(missing) {
 		noun := "witness"
-		if len(of[why]) > 1 {
+		if len(g.Witnesses) > 1 {
 			noun = "witnesses"
 		}
-		parts = append(parts, fmt.Sprintf("the evidence of the %s %s is not whole: %s", strings.Join(of[why], ", "), noun, why))
+		parts = append(parts, fmt.Sprintf("the evidence of the %s %s is not whole: %s", strings.Join(g.Witnesses, ", "), noun, g.Why))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Gap is a reason why evidence is not whole, and the witnesses that share it, in the order of their names.
+type Gap struct {
+	Why       string
+	Witnesses []string
+}
+
+// ByReason groups gaps, witness to reason, so that a reason that witnesses share is said once. The groups are in the order
+// of their first witnesses.
+func ByReason[W ~string](gaps map[W]string) []Gap {
+	var groups []Gap
+	for _, w := range slices.Sorted(maps.Keys(gaps)) {
+		i := slices.IndexFunc(groups, func(g Gap) bool { return g.Why == gaps[w] })
+		if i < 0 {
+			i, groups = len(groups), append(groups, Gap{Why: gaps[w]})
+		}
+		groups[i].Witnesses = append(groups[i].Witnesses, string(w))
+	}
+	return groups
 }
 
 // lacking says what danger a pass of inv still needed.
