@@ -162,14 +162,5 @@ func (x *reading) payout(c *history.Change) {
 	}
 }
 
-// pgTime is how PostgreSQL writes a timestamptz in UTC.
-const pgTime = "2006-01-02 15:04:05.999999-07"
-
 // millis reads a column of type timestamptz; an answer may write no more of it than whole milliseconds.
-func millis(column string) int64 {
-	t, err := time.Parse(pgTime, column)
-	if err != nil {
-		return 0
-	}
-	return t.UnixMilli()
-}
+func millis(column string) int64 { return history.Micros(column) / 1000 }
