@@ -25,6 +25,9 @@ const (
 	lockFile    = ".in-use"
 )
 
+// ErrNoRuns says that there is no folder of all runs.
+var ErrNoRuns = errors.New("there is no such folder")
+
 // makeFolder makes the folder of a run. Two runs that begin in the same millisecond get folders of their own.
 func makeFolder(c Config) (id, dir string, err error) {
 	if err := os.MkdirAll(c.Runs, 0o755); err != nil {
@@ -85,10 +88,13 @@ func pointLatest(runs, id string) error {
 }
 
 // Clean removes the folders of all runs but the newest keep. It touches nothing that is not named like a run, and none of
-// the busy ones, which are going on. Without a folder of all runs the error is os.ErrNotExist.
+// the busy ones, which are going on. Without a folder of all runs the error is ErrNoRuns.
 func Clean(runs string, keep int) (removed int, busy []string, err error) {
 	entries, err := os.ReadDir(runs)
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return 0, nil, fmt.Errorf("%w: %w", ErrNoRuns, err)
+	case err != nil:
 		return 0, nil, fmt.Errorf("look for old runs: %w", err)
 	}
 	var names []string // ReadDir sorts by name, and names begin with the time

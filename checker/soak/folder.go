@@ -32,6 +32,12 @@ const Schema = 1
 // KeptOpen is how many of the runs that came to no end either way are kept whole: the newest.
 const KeptOpen = 20
 
+// ending is how long a run has to end whose soak was killed.
+const ending = 10 * time.Second
+
+// ErrInUse says that a soak, or a run that it began, is still going on elsewhere.
+var ErrInUse = errors.New("it is going on in another process")
+
 // Session is one start of a soak.
 type Session struct {
 	Started time.Time `json:"started"`
@@ -132,7 +138,10 @@ func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session) (f *
 		}
 	}()
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("the soak in %s is going on in another process: %w", dir, err)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
+		}
+		return nil, fmt.Errorf("the soak in %s: %w: wait for its end, or end it with Ctrl-C", dir, ErrInUse)
 	}
 	f = &Folder{Dir: dir, stripped: map[string]bool{}}
 	if Exists(dir) {
@@ -148,7 +157,10 @@ func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session) (f *
 	if err := writeJSON(filepath.Join(dir, settingsFile), f.head); err != nil {
 		return nil, err
 	}
-	return f, errors.Join(f.sweepAway(), f.tidy())
+	if err := errors.Join(f.sweepAway(ending), f.tidy()); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func union(have, more []Cell) []Cell {
@@ -235,8 +247,9 @@ func (f *Folder) tidy() error {
 	return nil
 }
 
-// sweepAway removes the runs that no line tells of: they were going on when the soak ended.
-func (f *Folder) sweepAway() error {
+// sweepAway removes the runs that no line tells of: they were going on when the soak ended. One that is still going on,
+// because the soak was killed just now, has until leave to end.
+func (f *Folder) sweepAway(leave time.Duration) error {
 	entries, err := os.ReadDir(filepath.Join(f.Dir, runsDir))
 	if err != nil {
 		return fmt.Errorf("look for interrupted runs: %w", err)
@@ -244,9 +257,16 @@ func (f *Folder) sweepAway() error {
 	var errs []error
 	for _, e := range entries {
 		told := slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Run == e.Name() })
-		if e.IsDir() && !told {
-			errs = append(errs, run.Remove(filepath.Join(f.Dir, runsDir, e.Name())))
+		if !e.IsDir() || told || !run.IsRun(e.Name()) {
+			continue
 		}
+		dir := filepath.Join(f.Dir, runsDir, e.Name())
+		for until := time.Now().Add(leave); run.InUse(dir); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(until) {
+				return errors.Join(append(errs, fmt.Errorf("the run in %s: %w: wait for its end, or end it", dir, ErrInUse))...)
+			}
+		}
+		errs = append(errs, run.Remove(dir))
 	}
 	return errors.Join(errs...)
 }

@@ -1,9 +1,11 @@
 package soak
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -37,5 +39,40 @@ func TestALineThatLeadsElsewhereOrHasNoStatusIsRefusedBeforeAnythingIsRemoved(t 
 	failed := strings.Replace(good, `"run":"20260101T000000.000Z-lock-pg-pause-1","status":"pass"`, `"run":"","status":"","failed":"no space"`, 1)
 	if lines, err := parse([]byte(good + "\n" + failed + "\n")); err != nil || len(lines) != 2 {
 		t.Errorf("%v, %v", lines, err)
+	}
+}
+
+func TestWhatIsNoRunsFolderOrIsInUseIsNotSweptAway(t *testing.T) {
+	f := folderOf(t, nil)
+	notes, going := filepath.Join(f.Dir, runsDir, "notes"), filepath.Join(f.Dir, runsDir, "20260101T000000.000Z-lock-pg-pause-1")
+	for _, dir := range []string{notes, going} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark, err := os.Create(filepath.Join(going, ".in-use"))
+	if err == nil {
+		err = syscall.Flock(int(mark.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.sweepAway(0); !errors.Is(err, ErrInUse) {
+		t.Errorf("a run that is going on: %v", err)
+	}
+	if _, err := os.Stat(going); err != nil {
+		t.Errorf("the run that is going on is gone: %v", err)
+	}
+	if err := mark.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.sweepAway(0); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(going); !os.IsNotExist(err) {
+		t.Errorf("a run that has ended is still there: %v", err)
+	}
+	if _, err := os.Stat(notes); err != nil {
+		t.Errorf("what is no run is gone: %v", err)
 	}
 }

@@ -239,7 +239,7 @@ func TestTheDiskStaysBoundedAndNoViolationIsEverRemoved(t *testing.T) {
 
 func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 	f := folderOf(t, nil, ran("pause", 1, verdict.Pass))
-	if _, err := open(f.Dir, Settings{}, nil, nil, Session{}); err == nil || !strings.Contains(err.Error(), "going on in another process") {
+	if _, err := open(f.Dir, Settings{}, nil, nil, Session{}); !errors.Is(err, ErrInUse) {
 		t.Errorf("two soaks share a folder: %v", err)
 	}
 	if _, err := f.file.WriteString(`{"nemesis":"pause","reason":"` + strings.Repeat("a long one ", 100)); err != nil {

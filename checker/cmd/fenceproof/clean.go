@@ -32,9 +32,9 @@ func cleanCommand() *cobra.Command {
 			}
 			n, busy, err := run.Clean(runs, keep)
 			switch {
-			case errors.Is(err, os.ErrNotExist) && c.Flags().Changed("runs"):
-				return usage("--runs %s: there is no such folder", runs)
-			case errors.Is(err, os.ErrNotExist):
+			case errors.Is(err, run.ErrNoRuns) && c.Flags().Changed("runs"):
+				return usage("--runs %s: %w", runs, run.ErrNoRuns)
+			case errors.Is(err, run.ErrNoRuns):
 				_, err = fmt.Fprintf(c.OutOrStdout(), "there is no folder %s, so there are no runs to remove\n", runs)
 			case err == nil:
 				_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d %s from %s\n", n, map[bool]string{true: "run", false: "runs"}[n == 1], runs)
@@ -44,7 +44,7 @@ func cleanCommand() *cobra.Command {
 				err = errors.Join(err, e)
 			}
 			if err == nil && idle {
-				err = allIdle(busy)
+				return allIdle(busy)
 			}
 			if err != nil {
 				return &exitError{exitHarness, err}
@@ -66,24 +66,24 @@ func named(runs string) error {
 	return nil
 }
 
-// allIdle fails while a run of busy is going on, or anything else runs from the folder of this program.
+// allIdle refuses while a run of busy is going on, or anything else runs from the folder of this program.
 func allIdle(busy []string) error {
 	if len(busy) > 0 {
-		return fmt.Errorf("a run is going on (%s): wait for its end, or end it with Ctrl-C; until then its programs stay", strings.Join(busy, ", "))
+		return usage("a run is going on (%s): wait for its end, or end it with Ctrl-C; until then its programs stay", strings.Join(busy, ", "))
 	}
 	own, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find this program's folder: %w", err)
+		return &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
 	}
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
-		return fmt.Errorf("look for running programs: %w", err)
+		return &exitError{exitHarness, fmt.Errorf("look for running programs: %w", err)}
 	}
 	for _, l := range links {
 		pid := strings.Split(l, "/")[2]
 		exe, err := os.Readlink(l)
 		if err == nil && pid != strconv.Itoa(os.Getpid()) && filepath.Dir(exe) == filepath.Dir(own) {
-			return fmt.Errorf("%s is running (process %s), so a run is going on elsewhere: wait for its end; until then its programs stay", exe, pid)
+			return usage("%s is running (process %s), so a run is going on elsewhere: wait for its end; until then its programs stay", exe, pid)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,10 @@ func soakAll(c *cobra.Command, f soakFlags) error {
 func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string) error {
 	out := harmless{c.OutOrStdout()}
 	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Command: f.again(), Check: takes, Out: out})
-	if s == nil {
+	switch {
+	case errors.Is(err, soak.ErrInUse):
+		return usage("%w", err)
+	case s == nil:
 		return &exitError{exitHarness, err}
 	}
 	err = errors.Join(err, s.Print(out))
@@ -151,8 +155,11 @@ func (f *soakFlags) resume(given *pflag.FlagSet) error {
 	}
 	if !soak.Exists(f.into) {
 		entries, err := os.ReadDir(f.into)
-		if err == nil && len(entries) > 0 {
+		switch {
+		case err == nil && len(entries) > 0:
 			return usage("--into %s: the folder is there, and no soak is in it", f.into)
+		case err != nil && !errors.Is(err, os.ErrNotExist):
+			return usage("--into: %w", err)
 		}
 		return nil
 	}
@@ -161,6 +168,12 @@ func (f *soakFlags) resume(given *pflag.FlagSet) error {
 		return usage("--into: %w", err)
 	}
 	old, now := before.Settings(), &f.Settings
+	switch { // what was run before would pass for what never was
+	case given.Changed("drive") && now.Drive != old.Drive:
+		return usage("--drive %s: the soak in %s drives its runs for %s; begin another one for other runs", now.Drive, f.into, old.Drive)
+	case given.Changed("etcd-members") && cmp.Or(now.Members, 1) != cmp.Or(old.Members, 1):
+		return usage("--etcd-members %d: the soak in %s has %d; begin another one for other runs", now.Members, f.into, cmp.Or(old.Members, 1))
+	}
 	for name, take := range map[string]func(){
 		"duration": func() { now.Duration = old.Duration }, "rounds": func() { now.Rounds = old.Rounds },
 		"first-seed": func() { now.FirstSeed = old.FirstSeed }, "nemesis": func() { now.Nemeses = old.Nemeses },
@@ -228,7 +241,7 @@ func soakSummary(c *cobra.Command, dirs []string, doc string) error {
 		}
 		f, err := soak.Read(dir)
 		if err != nil {
-			return &exitError{exitHarness, err}
+			return usage("%w", err)
 		}
 		folders = append(folders, f)
 	}

@@ -139,6 +139,40 @@ func TestASoakRefusesWhatItCannotDoBeforeItRunsAnything(t *testing.T) {
 	if out, status := fenceproof(t, "soak", "--rounds", "1", "--into", dir); status != exitUsage || !strings.Contains(out, "no soak is in it") {
 		t.Errorf("status %d: %s", status, out)
 	}
+	file := filepath.Join(dir, "doc.md")
+	for _, args := range [][]string{{"soak", "--rounds", "1", "--into", file}, {"soak", "summary", file}, {"clean", "--runs", file}} {
+		if out, status := fenceproof(t, args...); status != exitUsage {
+			t.Errorf("%v: status %d: %s", args, status, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("it left %v (%v)", left, err)
+	}
+}
+
+func TestASoakIsContinuedWithTheRunsThatItBeganWithOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	settings := filepath.Join(dir, "soak.json")
+	begun := `{"schema":1,"settings":{"nemeses":["pause"],"backends":["etcd"],"workloads":["lock"],"firstSeed":1,"rounds":1,"drive":9000000000,"jobs":1}}`
+	for _, c := range []struct {
+		settings, args, says string
+	}{
+		{begun, "soak --drive 8s", "--drive 8s: the soak in " + dir + " drives its runs for 9s"},
+		{begun, "soak --etcd-members 3", "--etcd-members 3: the soak in " + dir + " has 1"},
+		{"{", "soak --rounds 1", "soak.json"},
+		{"{", "soak summary", "soak.json"},
+	} {
+		if err := os.WriteFile(settings, []byte(c.settings), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		args := strings.Fields(c.args)
+		if args = append(args, "--into", dir); args[1] == "summary" {
+			args = []string{"soak", "summary", dir}
+		}
+		if out, status := fenceproof(t, args...); status != exitUsage || !strings.Contains(out, c.says) {
+			t.Errorf("%s: status %d: %s", c.args, status, out)
+		}
+	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("it left %v (%v)", left, err)
 	}

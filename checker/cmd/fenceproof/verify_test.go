@@ -300,7 +300,7 @@ func TestCleanFailsWhereItIsToFindNothingGoingOnAndSomethingIs(t *testing.T) {
 	if err := syscall.Flock(int(mark.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if out, status := clean(); status != exitHarness || !strings.Contains(out, "a run is going on (20260101T000000.000Z-payout-pg-pause-1)") {
+	if out, status := clean(); status != exitUsage || !strings.Contains(out, "a run is going on (20260101T000000.000Z-payout-pg-pause-1)") {
 		t.Errorf("a run is going on, status %d: %s", status, out)
 	}
 	if err := mark.Close(); err != nil {
@@ -312,7 +312,7 @@ func TestCleanFailsWhereItIsToFindNothingGoingOnAndSomethingIs(t *testing.T) {
 	}
 	out, status := clean()
 	_, _ = service.Process.Kill(), service.Wait() // it was killed, and says so
-	if status != exitHarness || !strings.Contains(out, "service is running") {
+	if status != exitUsage || !strings.Contains(out, "service is running") {
 		t.Errorf("a service runs from the same folder, status %d: %s", status, out)
 	}
 	if out, status := clean(); status != 0 || !strings.Contains(out, "removed 0 runs") {
