@@ -1,8 +1,11 @@
 package soak
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -69,7 +72,7 @@ type Settings struct {
 	Mixes     int      `json:"mixes,omitempty"` // runs per round, backend and workload with two nemeses that the seed chooses
 	Backends  []string `json:"backends"`
 	Workloads []string `json:"workloads"`
-	FirstSeed uint64   `json:"firstSeed"`
+	FirstSeed uint64   `json:"firstSeed,string"`
 	Rounds    int      `json:"rounds,omitempty"` // of each cell; 0: as many as Duration has time for
 	// Duration is after how long no more run is begun, 0: never. It counts from each start of the soak. Drive is how long
 	// each run is driven. Both are nanoseconds.
@@ -77,6 +80,24 @@ type Settings struct {
 	Drive    time.Duration `json:"drive"`
 	Members  int           `json:"etcdMembers,omitempty"`
 	Jobs     int           `json:"jobs"` // runs at a time
+}
+
+// UnmarshalJSON reads the first seed as a number as well, as it once was written.
+func (s *Settings) UnmarshalJSON(b []byte) error {
+	type plain Settings
+	x := struct {
+		*plain
+		FirstSeed json.Number `json:"firstSeed"`
+	}{plain: (*plain)(s)}
+	if err := json.Unmarshal(b, &x); err != nil {
+		return err
+	}
+	seed, err := strconv.ParseUint(x.FirstSeed.String(), 10, 64)
+	if err != nil {
+		return fmt.Errorf("firstSeed: %w", err)
+	}
+	s.FirstSeed = seed
+	return nil
 }
 
 // Limits of a soak.
@@ -106,6 +127,9 @@ func (s Settings) Validate() error {
 		bad("--duration %s: it must be positive", s.Duration)
 	case s.Rounds == 0 && s.Duration == 0:
 		bad("a soak needs an end: --duration 8h, --rounds 9, or both")
+	}
+	if last := uint64(max(1, cmp.Or(s.Rounds, MaxRounds)) - 1); s.FirstSeed > math.MaxUint64-last {
+		bad("--first-seed %d: the seeds of %d rounds end at %d; take at most %d", s.FirstSeed, last+1, uint64(math.MaxUint64), math.MaxUint64-last)
 	}
 	if s.Jobs < 1 || s.Jobs > MaxJobs {
 		bad("--jobs %d: 1 to %d runs at a time", s.Jobs, MaxJobs)
@@ -144,7 +168,8 @@ func (s Settings) Cells(check Check) (cells []Cell, out []LeftOut, err error) {
 		return cells, out, nil
 	}
 	for _, c := range s.product(MixOfTwo) {
-		if _, err := s.draw(c, s.FirstSeed, 0, check); err != nil {
+		// The seed decides on the order of the mixes alone, and not on which ones there are, so that one seed tells of all.
+		if _, err := s.draw(c, s.FirstSeed, s.Mixes-1, check); err != nil {
 			return nil, nil, err
 		}
 		cells = append(cells, c)
@@ -204,6 +229,9 @@ func (s Settings) draw(c Cell, seed uint64, m int, check Check) (Task, error) {
 			}
 		}
 	}
+	if len(s.singles()) < 2 {
+		return Task{}, fmt.Errorf("--mixes %d: --nemesis %s has no two nemeses to mix", s.Mixes, strings.Join(s.Nemeses, ","))
+	}
 	return Task{}, fmt.Errorf("--mixes %d: of %s with %s on %s there are %d mixes of two", s.Mixes, strings.Join(s.singles(), ", "), c.Workload, c.Backend, len(fit))
 }
 
@@ -214,6 +242,12 @@ func streamOf(c Cell) uint64 {
 		h = (h ^ uint64(b)) * 1099511628211
 	}
 	return h
+}
+
+// SameMix tells whether two nemeses, with a + between their parts, are the same: the order of the parts means nothing.
+func SameMix(a, b string) bool {
+	parts := func(s string) []string { return slices.Sorted(strings.SplitSeq(s, "+")) }
+	return slices.Equal(parts(a), parts(b))
 }
 
 // singles are the nemeses that mixes are drawn from.
@@ -239,7 +273,7 @@ func (s Settings) pairs() []string {
 	one := s.singles()
 	for i := range one {
 		for _, other := range one[i+1:] {
-			if !slices.Contains(s.Nemeses, one[i]+"+"+other) {
+			if !slices.ContainsFunc(s.Nemeses, func(n string) bool { return SameMix(n, one[i]+"+"+other) }) {
 				all = append(all, one[i]+","+other)
 			}
 		}

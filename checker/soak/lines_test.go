@@ -1,7 +1,9 @@
 package soak
 
 import (
+	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,5 +76,46 @@ func TestWhatIsNoRunsFolderOrIsInUseIsNotSweptAway(t *testing.T) {
 	}
 	if _, err := os.Stat(notes); err != nil {
 		t.Errorf("what is no run is gone: %v", err)
+	}
+}
+
+func TestASeedIsAStringInEveryFileAndOneThatWasANumberIsStillRead(t *testing.T) {
+	f := folderOf(t, nil, ran("pause", math.MaxUint64, "pass"))
+	f.head.Settings.FirstSeed = math.MaxUint64
+	if err := writeJSON(filepath.Join(f.Dir, settingsFile), f.head); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Summarise(); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{settingsFile, linesFile, summaryFile} {
+		if text, err := os.ReadFile(filepath.Join(f.Dir, file)); err != nil || !strings.Contains(string(text), `"18446744073709551615"`) {
+			t.Errorf("%s (%v):\n%s", file, err, text)
+		}
+	}
+	again, err := Read(f.Dir)
+	if err != nil || again.Settings().FirstSeed != math.MaxUint64 {
+		t.Errorf("%v, %+v", err, again)
+	}
+	var s Settings
+	if err := json.Unmarshal([]byte(`{"rounds":3,"firstSeed":7}`), &s); err != nil || s.FirstSeed != 7 || s.Rounds != 3 {
+		t.Errorf("%v, %+v", err, s)
+	}
+}
+
+func TestAsManyMixesAsAreAskedForMustExistAndTheOrderOfAMixMeansNothing(t *testing.T) {
+	for says, s := range map[string]Settings{
+		"--mixes 3: of pause, slow, kill with payout on pg there are 2 mixes of two": {Nemeses: []string{"pause", "slow", "kill+pause"}, Mixes: 3},
+		"--mixes 1: --nemesis none has no two nemeses to mix":                        {Nemeses: []string{"none"}, Mixes: 1},
+	} {
+		s.Backends, s.Workloads = []string{"pg"}, []string{"payout"}
+		if _, _, err := s.Cells(all); err == nil || err.Error() != says {
+			t.Errorf("want %s: %v", says, err)
+		}
+		if s.Mixes--; s.Mixes > 0 {
+			if _, _, err := s.Cells(all); err != nil {
+				t.Errorf("%d mixes: %v", s.Mixes, err)
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package soak
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -41,7 +42,7 @@ func TestARoundRunsEveryCellOnceUnderOneSeed(t *testing.T) {
 }
 
 func TestASeedChoosesTheSameMixesAgainAndNoTwoAlike(t *testing.T) {
-	s := Settings{Nemeses: []string{"pause", "kill", "slow", "pause+kill"}, Mixes: 2, Backends: []string{"pg"}, Workloads: plan.Workloads(), FirstSeed: 1, Rounds: 20, Drive: time.Second, Jobs: 1}
+	s := Settings{Nemeses: []string{"pause", "kill", "slow", "kill+pause"}, Mixes: 2, Backends: []string{"pg"}, Workloads: plan.Workloads(), FirstSeed: 1, Rounds: 20, Drive: time.Second, Jobs: 1}
 	cells, _, err := s.Cells(all)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,10 @@ func TestWhatASoakCannotDoIsRefused(t *testing.T) {
 	for says, spoil := range map[string]func(*Settings){
 		"needs an end": func(s *Settings) { s.Rounds = 0 }, "--rounds -1": func(s *Settings) { s.Rounds = -1 },
 		"--duration -1s": func(s *Settings) { s.Duration = -time.Second }, "--jobs 0": func(s *Settings) { s.Jobs = 0 },
-		"--mixes -1": func(s *Settings) { s.Mixes = -1 }, "nothing to run": func(s *Settings) { s.Nemeses = nil },
+		"--mixes -1":                   func(s *Settings) { s.Mixes = -1 },
+		"at most 18446744073709551614": func(s *Settings) { s.FirstSeed = math.MaxUint64 }, // for two rounds
+		"at most 18446744073708551616": func(s *Settings) { s.FirstSeed, s.Rounds, s.Duration = math.MaxUint64-5, 0, time.Hour },
+		"--mixes 101":                  func(s *Settings) { s.Mixes = 101 }, "nothing to run": func(s *Settings) { s.Nemeses = nil },
 	} {
 		s := small()
 		spoil(&s)

@@ -2,10 +2,12 @@ package soak
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -48,11 +50,40 @@ type CellSummary struct {
 	Cell
 	Counts
 	Status  verdict.Status  `json:"status"` // the worst of its runs'; not exercised without any
-	Seeds   []uint64        `json:"seeds"`  // ascending, each once
+	Seeds   Seeds           `json:"seeds"`  // ascending, each once
 	With    []string        `json:"with,omitempty"`
 	Dangers []DangerSummary `json:"dangers,omitempty"`
 	Refused Spread          `json:"refused"` // stale writes answered FENCED_OUT, per run
 	Took    time.Duration   `json:"took"`    // median of its runs
+}
+
+// Seeds are seeds that are strings in JSON: not every reader of a number keeps all of its digits.
+type Seeds []uint64
+
+// MarshalJSON writes the seeds as strings.
+func (s Seeds) MarshalJSON() ([]byte, error) {
+	all := make([]string, len(s))
+	for i, seed := range s {
+		all[i] = strconv.FormatUint(seed, 10)
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (s *Seeds) UnmarshalJSON(b []byte) error {
+	var all []string
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	*s = make(Seeds, len(all))
+	for i, text := range all {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("seed %d: %w", i, err)
+		}
+		(*s)[i] = seed
+	}
+	return nil
 }
 
 // DangerSummary is how a danger was met by the runs that needed it.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/soak"
 
 	"github.com/spf13/pflag"
 )
@@ -43,7 +44,7 @@ func (l list) Set(s string) error {
 				return fmt.Errorf("%q is not known%s", name, contract.Meant(name, l.names))
 			}
 		}
-		if slices.Contains(all, element) {
+		if slices.ContainsFunc(all, func(n string) bool { return soak.SameMix(n, element) }) {
 			return fmt.Errorf("%q stands there twice", element)
 		}
 		all = append(all, element)
