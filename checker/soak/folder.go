@@ -301,14 +301,22 @@ func writeJSON(path string, v any) error {
 	return replace(path, append(text, '\n'))
 }
 
-// replace puts content into a file in one step: whoever reads it sees the old one or the whole new one.
+// replace puts content into a file in one step: whoever reads it sees the old one or the whole new one. A link stays one,
+// and a file that was there keeps its mode.
 func replace(path string, content []byte) error {
+	mode := fs.FileMode(0o644)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+		if is, err := os.Stat(path); err == nil {
+			mode = is.Mode().Perm()
+		}
+	}
 	t, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	_, err = t.Write(content)
-	err = errors.Join(err, t.Chmod(0o644), t.Sync(), t.Close())
+	err = errors.Join(err, t.Chmod(mode), t.Sync(), t.Close())
 	if err == nil {
 		err = os.Rename(t.Name(), path)
 	}

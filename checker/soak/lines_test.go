@@ -119,3 +119,41 @@ func TestAsManyMixesAsAreAskedForMustExistAndTheOrderOfAMixMeansNothing(t *testi
 		}
 	}
 }
+
+func TestARunThatTwoFoldersHaveOfTheSameBuildCountsOnceAndAsTheWorse(t *testing.T) {
+	for commit, want := range map[string]int{"0123456789ab": 2, "0123456789ab with changes": 4, "": 4} {
+		one := folderOf(t, nil, ran("pause", 1, "pass"), ran("pause", 2, "pass"))
+		two := folderOf(t, nil, ran("pause", 1, "violated"), ran("pause", 2, "pass"))
+		one.head.Sessions, two.head.Sessions = []Session{{Commit: commit}}, []Session{{Commit: commit}}
+		for _, s := range []*Summary{Summarise(one, two), Summarise(two, one)} {
+			if s.Counts.Runs != want || s.Counts.Violated != 1 || s.Repeated != 4-want {
+				t.Errorf("commit %q: %+v, %d repeated", commit, s.Counts, s.Repeated)
+			}
+		}
+		two.head.Sessions[0].Commit = "ba9876543210"
+		if s := Summarise(one, two); s.Counts.Runs != 4 {
+			t.Errorf("commits %q and another: %+v", commit, s.Counts)
+		}
+	}
+}
+
+func TestTheMatrixIsPutIntoTheDocumentThatALinkNamesAndItKeepsItsMode(t *testing.T) {
+	dir := t.TempDir()
+	doc, link := filepath.Join(dir, "doc.md"), filepath.Join(dir, "link.md")
+	if err := errors.Join(os.WriteFile(doc, []byte(begins+ends), 0o600), os.Symlink("doc.md", link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Summarise(folderOf(t, nil, ran("pause", 1, "pass"))).WriteInto(link); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(doc)
+	if err != nil || !strings.Contains(string(text), "### pause") {
+		t.Errorf("%v; the document is %s", err, text)
+	}
+	if is, err := os.Lstat(doc); err != nil || is.Mode() != 0o600 {
+		t.Errorf("the document is %v (%v)", is.Mode(), err)
+	}
+	if is, err := os.Lstat(link); err != nil || is.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v (%v)", is.Mode(), err)
+	}
+}

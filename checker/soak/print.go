@@ -26,6 +26,9 @@ func (s *Summary) Print(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print the summary: %w", err)
 	}
+	if s.Repeated > 0 {
+		fmt.Fprintf(w, "\nleft out: %s that another folder has with the same build\n", number(s.Repeated, "run"))
+	}
 	_, err := fmt.Fprintf(w, "\nmemory: %s at most, median of the first quarter %s, of the last %s; disk: %s kept, the largest run had %s\n\n%s: %s\n",
 		bytesOf(s.Memory.Most), bytesOf(s.Memory.First), bytesOf(s.Memory.Last), bytesOf(s.Disk.Now), bytesOf(s.Disk.Largest), strings.ToUpper(string(s.Status)), s.Reason)
 	return err

@@ -83,21 +83,24 @@ func (o Options) session() Session {
 	return n
 }
 
+// changed follows a commit from which the build differs.
+const changed = " with changes"
+
 // commit is what the build was made from, as far as it knows.
 func commit(settings []debug.BuildSetting) string {
-	var rev, changed string
+	var rev, suffix string
 	for _, s := range settings {
 		switch {
 		case s.Key == "vcs.revision":
 			rev = s.Value[:min(len(s.Value), 12)]
 		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = " with changes"
+			suffix = changed
 		}
 	}
 	if rev == "" {
 		return ""
 	}
-	return rev + changed
+	return rev + suffix
 }
 
 func (s *soak) announce(out []LeftOut) {

@@ -1,13 +1,10 @@
 package soak
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,6 +28,7 @@ type Summary struct {
 	Disk     Disk           `json:"disk"`
 	// Took is the time of all runs together, in nanoseconds; Events are those of all histories.
 	Took     time.Duration `json:"took"`
+	Repeated int           `json:"repeated,omitempty"` // runs that another folder had with the same build; they count once
 	Events   int64         `json:"events"`
 	Sessions []Session     `json:"sessions"`
 }
@@ -55,35 +53,6 @@ type CellSummary struct {
 	Dangers []DangerSummary `json:"dangers,omitempty"`
 	Refused Spread          `json:"refused"` // stale writes answered FENCED_OUT, per run
 	Took    time.Duration   `json:"took"`    // median of its runs
-}
-
-// Seeds are seeds that are strings in JSON: not every reader of a number keeps all of its digits.
-type Seeds []uint64
-
-// MarshalJSON writes the seeds as strings.
-func (s Seeds) MarshalJSON() ([]byte, error) {
-	all := make([]string, len(s))
-	for i, seed := range s {
-		all[i] = strconv.FormatUint(seed, 10)
-	}
-	return json.Marshal(all)
-}
-
-// UnmarshalJSON reads what MarshalJSON has written.
-func (s *Seeds) UnmarshalJSON(b []byte) error {
-	var all []string
-	if err := json.Unmarshal(b, &all); err != nil {
-		return err
-	}
-	*s = make(Seeds, len(all))
-	for i, text := range all {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return fmt.Errorf("seed %d: %w", i, err)
-		}
-		(*s)[i] = seed
-	}
-	return nil
 }
 
 // DangerSummary is how a danger was met by the runs that needed it.
@@ -128,10 +97,12 @@ func (f *Folder) Summarise() (*Summary, error) {
 	return s, errors.Join(writeJSON(filepath.Join(f.Dir, summaryFile), s), s.writePage(f.Dir))
 }
 
-// Summarise is the summary of several folders. Links to kept runs are relative to the first.
+// Summarise is the summary of several folders. Links to kept runs are relative to the first. A run that several of them
+// did with the same build counts once, with the worse of its statuses.
 func Summarise(folders ...*Folder) *Summary {
 	s := &Summary{Schema: Schema}
 	var lines []Line
+	at := map[string]int{} // of a run among lines, where its build is known
 	var cells []Cell
 	for _, f := range folders {
 		cells = union(cells, f.head.Cells)
@@ -141,7 +112,7 @@ func Summarise(folders ...*Folder) *Summary {
 		s.Failures = append(s.Failures, f.failures()...)
 		for _, l := range f.Lines {
 			if l.Failed == "" {
-				lines = append(lines, l)
+				lines = s.once(lines, l, f.build(l), at)
 				cells = union(cells, []Cell{l.Cell})
 			}
 			if f.whole(l.Run) {
@@ -152,6 +123,35 @@ func Summarise(folders ...*Folder) *Summary {
 	s.LeftOut = slices.DeleteFunc(s.LeftOut, func(l LeftOut) bool { return slices.Contains(cells, l.Cell) })
 	s.add(lines, cells)
 	return s
+}
+
+// once adds a line, or puts the worse of the two in the place of one with the same cell, nemeses, seed and build.
+func (s *Summary) once(lines []Line, l Line, build string, at map[string]int) []Line {
+	key := l.key() + "|" + build
+	i, twice := at[key]
+	switch {
+	case !twice || build == "":
+		at[key] = len(lines)
+		return append(lines, l)
+	case verdict.Worse(lines[i].Status, l.Status) != lines[i].Status:
+		lines[i] = l
+	}
+	s.Repeated++
+	return lines
+}
+
+// build is the commit that a run was made with, "" where that is not known for sure.
+func (f *Folder) build(l Line) string {
+	commit := ""
+	for _, n := range f.head.Sessions {
+		if !n.Started.After(l.Started) {
+			commit = n.Commit
+		}
+	}
+	if strings.HasSuffix(commit, changed) {
+		return ""
+	}
+	return commit
 }
 
 // relative is the path of a run's folder from dir.
@@ -352,22 +352,4 @@ func number(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// ranges writes ascending seeds in few words: "1–9, 12".
-func ranges(seeds []uint64) string {
-	var parts []string
-	for i := 0; i < len(seeds); {
-		j := i
-		for j+1 < len(seeds) && seeds[j+1] == seeds[j]+1 {
-			j++
-		}
-		if j == i {
-			parts = append(parts, fmt.Sprint(seeds[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d–%d", seeds[i], seeds[j]))
-		}
-		i = j + 1
-	}
-	return cmp.Or(strings.Join(parts, ", "), "–")
 }

@@ -215,7 +215,8 @@ func soakSummaryCommand() *cobra.Command {
 		Use:   "summary FOLDER...",
 		Short: "Sum up what soaks have left in their folders, and run nothing",
 		Long: `Summary prints what the soaks in the folders have shown, as one table over all of them, and writes summary.json and
-summary.html into a folder again where it is the only one. The exit status is that of the soak.`,
+summary.html into a folder again where it is the only one. The exit status is that of the soak. Folders may have runs of
+the same cell and seed: of those that the same build made one counts, with the worse status, and all others count.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("%s takes the folders of soaks, for example runs/soak-20260301T200000Z", c.CommandPath())
@@ -234,8 +235,12 @@ func soakSummary(c *cobra.Command, dirs []string, doc string) error {
 			return usage("--doc: %w", err)
 		}
 	}
+	dirs, err := distinct(dirs)
+	if err != nil {
+		return err
+	}
 	var folders []*soak.Folder
-	for _, dir := range slices.Compact(dirs) {
+	for _, dir := range dirs {
 		if !soak.Exists(dir) {
 			return usage("%s is no soak's folder: it has no soak.json", dir)
 		}
@@ -245,7 +250,7 @@ func soakSummary(c *cobra.Command, dirs []string, doc string) error {
 		}
 		folders = append(folders, f)
 	}
-	s, err := soak.Summarise(folders...), error(nil)
+	s := soak.Summarise(folders...)
 	if len(folders) == 1 {
 		s, err = folders[0].Summarise()
 	}
@@ -254,4 +259,21 @@ func soakSummary(c *cobra.Command, dirs []string, doc string) error {
 		err = errors.Join(err, s.WriteInto(doc))
 	}
 	return soakStatus(s, err)
+}
+
+// distinct are the folders, each once, by whatever names they were given.
+func distinct(dirs []string) ([]string, error) {
+	var names []string
+	var seen []os.FileInfo
+	for _, dir := range dirs {
+		is, err := os.Stat(dir)
+		if err != nil {
+			return nil, usage("%s is no soak's folder: %w", dir, err)
+		}
+		if slices.ContainsFunc(seen, func(other os.FileInfo) bool { return os.SameFile(is, other) }) {
+			continue
+		}
+		names, seen = append(names, dir), append(seen, is)
+	}
+	return names, nil
 }

@@ -90,7 +90,7 @@ func matrixFrom(t *testing.T, dir string, l soak.Line) {
 	if err := os.WriteFile(doc, []byte("<!-- matrix begins -->\n<!-- matrix ends -->\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, status := fenceproof(t, "soak", "summary", dir, "--doc", doc); status != 0 {
+	if out, status := fenceproof(t, "soak", "summary", dir, dir+"/", dir, "--doc", doc); status != 0 {
 		t.Fatalf("exit status %d:\n%s", status, out)
 	}
 	text, err := os.ReadFile(doc)
