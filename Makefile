@@ -38,6 +38,12 @@ soak_flags = $(foreach v,NEMESIS BACKEND WORKLOAD,$(if $(call own,$(v)),--$(lowe
              $(if $(call own,DURATION),--duration "$(DURATION)",$(if $(ROUNDS)$(INTO),,--duration 8h)) \
              $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(MIXES),--mixes "$(MIXES)") $(if $(JOBS),--jobs "$(JOBS)") $(if $(INTO),--into "$(INTO)") \
              $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--first-seed "$(SEED)") $(FLAGS)
+ifneq ($(filter soak,$(MAKECMDGOALS)),)
+unused    := $(strip $(foreach v,EXECUTORS FENCING ONLY,$(if $(call own,$(v)),$(v))))
+ifneq ($(unused),)
+$(error $(unused): a soak takes no such variable; run make soak without it)
+endif
+endif
 lower_NEMESIS  := nemesis
 lower_BACKEND  := backend
 lower_WORKLOAD := workload
@@ -85,6 +91,7 @@ bench: build ## measure each bar beside what it is compared with, and write docs
 bundle: ## rebuild the report's page after a change of its sources
 	$(GO) run ./reports/bundle
 
-clean: build ## remove old runs and built binaries; the binaries stay while a run is going on
-	bin/fenceproof clean --idle
+# What is going on runs from bin/, so nothing is built before it is known that nothing is.
+clean: ## remove old runs and built binaries; the binaries stay while a run is going on
+	@if [ -x bin/fenceproof ]; then bin/fenceproof clean --idle; else $(GO) run ./checker/cmd/fenceproof clean; fi
 	rm -rf bin

@@ -19,6 +19,11 @@ func TestTheMakefilePassesOnWhatItIsGivenAndRefusesWhatItDoesNotKnow(t *testing.
 		"blanks in a list":             {[]string{"verify", "NEMESIS=pause, kill"}, false, `--nemesis "pause, kill"`},
 		"a mistyped variable":          {[]string{"verify", "NEMISIS=kill"}, true, "NEMISIS is no variable of this Makefile"},
 		"a mistyped one with blanks":   {[]string{"verify", "FLAG=--rate 5"}, true, "FLAG is no variable of this Makefile"},
+		"a soak of some cells":         {[]string{"soak", "NEMESIS=kill", "ROUNDS=2"}, false, `soak --nemesis "kill"`},
+		"what a soak would drop":       {[]string{"soak", "ROUNDS=2", "FENCING=off", "EXECUTORS=3"}, true, "EXECUTORS FENCING: a soak takes no such variable"},
+		"one run of a soak's list":     {[]string{"soak", "ONLY=kill"}, true, "ONLY: a soak takes no such variable"},
+		"the same without a soak":      {[]string{"verify", "FENCING=off", "EXECUTORS=3"}, false, "--fencing off"},
+		"nothing is built to clean":    {[]string{"clean"}, false, "fenceproof clean --idle; else"},
 		"a mistyped one behind others": {[]string{"verify", "SEED=7", "FLAGS=--rate 5", "WORKLAOD=lock"}, true, "WORKLAOD is no variable of this Makefile"},
 	} {
 		t.Run(name, func(t *testing.T) {
