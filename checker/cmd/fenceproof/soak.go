@@ -34,8 +34,8 @@ func soakCommand() *cobra.Command {
 rounds are done. Each run is a process of its own. It stops at nothing but a failure of the harness.
 
 Its folder holds a line per finished run (soak.ndjson), the summary (summary.json, summary.html), and the runs: of those
-that passed the verdict, of those that were violated everything, and of those that were inconclusive or not exercised
-everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder that is there, a soak that
+that passed the verdict, of those that were violated or in which the harness failed everything, and of those that were
+inconclusive or not exercised everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder that is there, a soak that
 was interrupted goes on; flags that are not given are then as they were.
 
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
