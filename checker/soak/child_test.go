@@ -37,7 +37,7 @@ verdict() { mkdir -p "$dir/history"; echo "{\"schema\":1,\"id\":\"${dir##*/}\",\
 func scriptedSoak(t *testing.T, exe string, rounds int) (Options, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	s := Settings{Nemeses: []string{"pause"}, Backends: []string{"pg"}, Workloads: []string{"payout"}, FirstSeed: 1, Rounds: rounds, Drive: time.Second, Jobs: 1}
-	return Options{Settings: s, Into: filepath.Join(t.TempDir(), "soak"), Exe: exe, Command: "bin/fenceproof soak", Check: all, Out: out}, out
+	return Options{Settings: s, Into: filepath.Join(t.TempDir(), "soak"), Exe: exe, Services: []string{"lock-server"}, Command: "bin/fenceproof soak", Check: all, Out: out}, out
 }
 
 // stopOnce calls stop once there is the file, or ctx has ended.
@@ -136,5 +136,22 @@ func TestARunThatHangsIsAFailureOfTheHarnessWhateverItsVerdictSays(t *testing.T)
 				t.Errorf("%v, %+v", err, o)
 			}
 		})
+	}
+}
+
+func TestASoakEndsWhereItsProgramsAreReplacedAndNotWhereTheyComeOutTheSame(t *testing.T) {
+	for script, fails := range map[string]bool{
+		`cp "$0" "$0.new"; mv "$0.new" "$0"; verdict 0 pass; exit 0`:                  false,
+		`cp "$0" "$0.new"; echo >>"$0.new"; mv "$0.new" "$0"; verdict 0 pass; exit 0`: true,
+		`echo new >"${0%/*}/lock-server"; verdict 0 pass; exit 0`:                     true,
+	} {
+		o, out := scriptedSoak(t, scripted(t, script), 2)
+		s, err := Run(t.Context(), o)
+		if errors.Is(err, ErrHarness) != fails || (s.Exit == verdict.ExitHarness) != fails || strings.Contains(out.String(), "is not the program that it was") != fails {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+		if want := map[bool]int{true: 0, false: 2}[fails]; s.Counts.Runs != want {
+			t.Errorf("%s: %d runs count, want %d", script, s.Counts.Runs, want)
+		}
 	}
 }

@@ -27,17 +27,20 @@ var ErrHarness = errors.New("the harness itself failed")
 // Options say where and how a soak runs.
 type Options struct {
 	Settings
-	Into    string    // the soak's folder; one that is there is continued
-	Exe     string    // this program, which does the runs
-	Command string    // the command that does the same again
-	Check   Check     // what verify takes
-	Out     io.Writer // a line per run
+	Into string // the soak's folder; one that is there is continued
+	Exe  string // this program, which does the runs
+	// Services are the names of the programs beside Exe that the runs are made with.
+	Services []string
+	Command  string    // the command that does the same again
+	Check    Check     // what verify takes
+	Out      io.Writer // a line per run
 }
 
 // soak is a soak while it is going on.
 type soak struct {
 	Options
 	folder *Folder
+	build  *build
 	cells  []Cell
 	begun  time.Time
 
@@ -59,11 +62,15 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	b, err := buildOf(o.Exe, o.Services)
+	if err != nil {
+		return nil, err
+	}
 	f, err := open(o.Into, o.Settings, cells, out, o.session())
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{Options: o, folder: f, cells: cells, begun: time.Now(), round: -1, done: f.done()}
+	s := &soak{Options: o, folder: f, build: b, cells: cells, begun: time.Now(), round: -1, done: f.done()}
 	s.announce(out)
 	var g errgroup.Group
 	for range o.Jobs {
@@ -164,6 +171,9 @@ func (s *soak) one(ctx context.Context, t Task) error {
 	o, err := c.do(ctx)
 	if err != nil {
 		return err
+	}
+	if err := s.build.same(); err != nil && o.line.Failed == "" { // its services may have been of either build
+		o.line.Failed = err.Error()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

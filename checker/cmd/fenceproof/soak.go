@@ -13,6 +13,7 @@ import (
 
 	"fenceproof/checker/run"
 	"fenceproof/checker/soak"
+	"fenceproof/deploy/local"
 	"fenceproof/nemesis/plan"
 
 	"github.com/spf13/cobra"
@@ -31,12 +32,14 @@ func soakCommand() *cobra.Command {
 		Use:   "soak",
 		Short: "Run nemeses, backends and workloads round after round, each round under another seed, and sum up",
 		Long: `Soak cycles over all cells of nemesis, backend and workload, each round under the next seed, until its time is up or its
-rounds are done. Each run is a process of its own. It stops at nothing but a failure of the harness.
+rounds are done. Each run is a process of its own. It stops at nothing but a failure of the harness. That its programs were
+replaced meanwhile is one as well: what it has shown would be of two systems.
 
 Its folder holds a line per finished run (soak.ndjson), the summary (summary.json, summary.html), and the runs: of those
 that passed the verdict, of those that were violated or in which the harness failed everything, and of those that were
-inconclusive or not exercised everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder that is there, a soak that
-was interrupted goes on; flags that are not given are then as they were.
+inconclusive or not exercised everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder
+that is there, a soak that was interrupted goes on; flags that are not given are then as they were, and --drive and
+--etcd-members cannot be others.
 
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
 254 wrong usage, 255 the harness itself failed.`,
@@ -106,7 +109,7 @@ func soakAll(c *cobra.Command, f soakFlags) error {
 
 func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string) error {
 	out := harmless{c.OutOrStdout()}
-	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Command: f.again(), Check: takes, Out: out})
+	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Services: services(), Command: f.again(), Check: takes, Out: out})
 	switch {
 	case errors.Is(err, soak.ErrInUse):
 		return usage("%w", err)
@@ -119,6 +122,11 @@ func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string) error 
 	}
 	fmt.Fprintf(out, "the summary is %s\n", filepath.Join(f.into, "summary.html"))
 	return soakStatus(s, err)
+}
+
+// services are the programs beside this one that runs are made with.
+func services() []string {
+	return []string{local.LockServer, local.PaymentResource, "payout-executor", local.RailProxy, local.RailStub, local.Reconciler}
 }
 
 // soakStatus is the exit status of a soak. A violation that was found stays one, whatever failed besides.

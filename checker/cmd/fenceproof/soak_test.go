@@ -179,3 +179,11 @@ func TestASoakIsContinuedWithTheRunsThatItBeganWithOrNotAtAll(t *testing.T) {
 		t.Errorf("it left %v (%v)", left, err)
 	}
 }
+
+func TestASoakHoldsOnToServicesThatThereAre(t *testing.T) {
+	for _, name := range services() {
+		if _, err := os.Stat(filepath.Join(binaries, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
