@@ -85,7 +85,7 @@ var settings = map[string]string{
 // Create copies the initialised data directory for a new instance. It is started by Start, and whoever creates it
 // removes it by Remove.
 func (in *Installation) Create(o Options) (*Instance, error) {
-	return in.create(o, func(i *Instance) error { return in.account.copyTree(i.data, in.template) })
+	return in.create(o, func(i *Instance) error { return in.account.copyTree(i.view(), in.template) })
 }
 
 // create makes an instance whose data directory fill makes.
@@ -110,6 +110,9 @@ func (in *Installation) create(o Options, fill func(*Instance) error) (*Instance
 	}
 	if err == nil && i.folder != i.data {
 		err = os.Symlink(i.data, i.folder)
+	}
+	if err == nil {
+		err = i.mountVolume(o.Volume)
 	}
 	if err == nil {
 		err = fill(i)
@@ -196,5 +199,10 @@ func (i *Instance) Remove() error {
 	if i.Running() {
 		return fmt.Errorf("remove %s: its server is still running", i.name)
 	}
-	return errors.Join(Demolish(context.Background(), i.folder), i.port.Release())
+	var errs []error
+	if i.volume != nil { // from here it can be seen in one way only, and it goes with its folder
+		errs = append(errs, removeSharedMemory(i.view()), i.volume.dir.Close())
+		i.volume = nil
+	}
+	return errors.Join(append(errs, Demolish(context.Background(), i.folder), i.port.Release())...)
 }
