@@ -44,10 +44,13 @@ func (r *reclaims) key(name string) *claimedKey {
 }
 
 func (r *reclaims) observe(e *history.Event) {
+	if r.progress.book.anew {
+		clear(r.keys) // the snapshot says who holds what now
+	}
 	switch {
 	case e.W == history.LockDB && e.Op == history.OpWatermark:
 		r.judge(e.Covers)
-	case e.W == history.LockDB && e.Op == history.OpCommit && e.Msg != snapshot:
+	case e.W == history.LockDB && e.Op == history.OpCommit && (e.Msg != snapshot || e.Epoch > 0):
 		for i := range e.Changes {
 			if c := &e.Changes[i]; c.Table == "lock_entry" {
 				r.change(c, e)

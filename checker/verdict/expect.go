@@ -81,6 +81,8 @@ func (x *Expectation) exit(invariants []Invariant) (int, string) {
 	switch {
 	case len(x.Surplus) > 0:
 		return ExitViolated, fmt.Sprintf("%s violated, which the expectation %s does not name", strings.Join(x.Surplus, ", "), x)
+	case len(x.Missing) > 0 && x.DeclaredBy != "":
+		return ExitOpen, fmt.Sprintf("%s not violated, although %s breaks it on purpose", strings.Join(x.Missing, ", "), x.DeclaredBy)
 	case len(x.Missing) > 0:
 		return ExitOpen, fmt.Sprintf("%s not violated, as the expectation %s asks for", strings.Join(x.Missing, ", "), x)
 	}
@@ -89,5 +91,20 @@ func (x *Expectation) exit(invariants []Invariant) (int, string) {
 			return ExitOpen, fmt.Sprintf("violated as expected (%s), but %s is %s: %s", x, inv.ID, inv.Status, inv.Reason)
 		}
 	}
-	return ExitPass, fmt.Sprintf("violated exactly as expected (%s)", x)
+	return ExitPass, x.met(invariants)
+}
+
+// met is the sentence of an expectation that was met. What a nemesis has broken on purpose is told with it: that it was
+// found, and how, is what such a run is about.
+func (x *Expectation) met(invariants []Invariant) string {
+	if x.DeclaredBy == "" {
+		return fmt.Sprintf("violated exactly as expected (%s)", x)
+	}
+	told := fmt.Sprintf("violated as %s declares (%s)", x.DeclaredBy, x)
+	for _, inv := range invariants {
+		if inv.Status == Violated && slices.Contains(x.Must, inv.ID) && len(inv.Violations) > 0 {
+			return told + ": " + inv.Violations[0].Sentence
+		}
+	}
+	return told
 }

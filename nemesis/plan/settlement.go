@@ -97,7 +97,7 @@ func (p Plan) validateOverlaps() error {
 	for i, s := range timed {
 		stopped := most
 		for j, o := range timed {
-			if o.At > s.At || s.At >= o.At+o.For {
+			if o.At > s.At || s.At >= o.end() {
 				continue // o is not active when s begins
 			}
 			if o.Target.holds() {
