@@ -115,7 +115,7 @@ func (r *state) live(ctx context.Context, found programs) (err error) {
 	defer cancel()
 	r.stack, err = local.Boot(boot, local.Config{
 		RunDir: r.dir, BinDir: r.cfg.Bin, Postgres: found.postgres, Backend: r.cfg.Plan.Backend, Etcd: found.etcd,
-		EtcdMembers: r.cfg.Plan.EtcdMembers, Executors: r.cfg.Plan.Executors, LocksOnly: r.cfg.locks(), Env: environment(r.cfg), Volumes: volumes(r.cfg), Standby: standbyOf(r.cfg.Plan),
+		EtcdMembers: r.cfg.Plan.EtcdMembers, Executors: r.cfg.Plan.Executors, LocksOnly: r.cfg.locks(), PayDB: guards(r.cfg.Plan), Env: environment(r.cfg), Volumes: volumes(r.cfg), Standby: standbyOf(r.cfg.Plan),
 		Interpose: r.ev.interpose, BeforeServices: r.ev.attach, Progress: func(s string) { r.out.note("boot", s) },
 	})
 	if err != nil {

@@ -143,6 +143,17 @@ var danger = []struct {
 	{"flaky", "lock", "DUR-01", "messages_lost", anywhere, false, "messages that were lost"},
 	{"flaky", "lock", "DUR-01", "messages_repeated", anywhere, false, "requests that arrived twice"},
 	{"flaky", "lock", "DUR-01", "answers_lost", anywhere, false, "answers that did not reach whoever waited for them"},
+	{"disk-full", "payout", "INV-03", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "payout", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
+	{"disk-full", "payout", "INV-04", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "payout", "DUR-01", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "payout", "DUR-01", "refused_full", anywhere, true, "calls that were answered 503 by whoever rests on a full disk"},
+	{"disk-full", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
+	{"disk-full", "lock", "INV-04", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
+	{"disk-full", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that somebody else held"},
+	{"disk-full", "lock", "DUR-01", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "lock", "DUR-01", "refused_full", anywhere, true, "calls that were answered 503 by whoever rests on a full disk"},
 }
 
 // The minimum of refusals at a fence point: in a run that drives long enough, by backend (an etcd lease lasts longer, so

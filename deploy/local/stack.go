@@ -39,6 +39,8 @@ type Config struct {
 	Executors int
 	// LocksOnly boots the lock service and its backend, and nothing that is about payouts.
 	LocksOnly bool
+	// PayDB boots paydb as well where there are locks only: lockctl restore-guard reads it.
+	PayDB bool
 	// Env holds variables beyond, or instead of, those that connect the processes: by process name, or for all
 	// executors under "executor".
 	Env map[string]map[string]string
@@ -97,7 +99,11 @@ type Stack struct {
 // names lists every process that the configuration has, services before databases.
 func (c Config) names() []string {
 	if c.LocksOnly {
-		return append([]string{LockServer}, c.backendNames()...)
+		names := append([]string{LockServer}, c.backendNames()...)
+		if c.PayDB {
+			names = append(names, PayDB)
+		}
+		return names
 	}
 	out := []string{LockServer, PaymentResource, RailProxy, RailStub, Reconciler}
 	for n := range c.Executors {
@@ -108,7 +114,7 @@ func (c Config) names() []string {
 
 // check refuses what cannot be meant.
 func (c Config) check() error {
-	noPostgres := c.Postgres == nil && !(c.LocksOnly && c.Backend == BackendEtcd)
+	noPostgres := c.Postgres == nil && !(c.LocksOnly && c.Backend == BackendEtcd && !c.PayDB)
 	if c.RunDir == "" || c.BinDir == "" || noPostgres || c.Executors < 0 {
 		return fmt.Errorf("boot the stack: RunDir %q, BinDir %q, a PostgreSQL installation and a number of executors (%d) are needed", c.RunDir, c.BinDir, c.Executors)
 	}

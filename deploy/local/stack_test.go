@@ -30,7 +30,11 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if dir := os.Getenv(harnessVariable); dir != "" {
-		fmt.Print(actAsHarness(dir))
+		act := actAsHarness
+		if os.Getenv(volumeVariable) != "" {
+			act = actAsFullHarness
+		}
+		fmt.Print(act(dir))
 		select {}
 	}
 	status := m.Run()
