@@ -25,6 +25,9 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 	if cfg.Plan.Locks != nil || cfg.Plan.Audits > 0 {
 		needed = append(needed, lockProgram)
 	}
+	if guards(cfg.Plan) {
+		needed = append(needed, "lockctl")
+	}
 	for _, name := range needed {
 		if _, err := os.Stat(filepath.Join(cfg.Bin, name)); err != nil {
 			return p, fmt.Errorf("the programs of a run are not in %s; `make build` puts them there: %w", cfg.Bin, err)
@@ -34,7 +37,7 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 		return p, err
 	}
 	onEtcd := cfg.Plan.Backend == plan.BackendEtcd
-	if !onEtcd || !cfg.locks() {
+	if !onEtcd || !cfg.locks() || guards(cfg.Plan) {
 		if p.postgres, err = postgres.Prepare(ctx, func(s string) { out.note("prepare", s) }); err != nil {
 			return p, fmt.Errorf("prepare PostgreSQL: %w", err)
 		}
