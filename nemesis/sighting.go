@@ -59,6 +59,7 @@ func movement(m plan.Movement) string {
 	return aheadBy(time.Duration(m.By))
 }
 
+// aheadBy is a distance in words.
 func aheadBy(by time.Duration) string {
 	if by < 0 {
 		return fmt.Sprintf("%s behind", -by)
@@ -66,7 +67,14 @@ func aheadBy(by time.Duration) string {
 	return fmt.Sprintf("%s ahead", by)
 }
 
-// shift is an answer in words.
+// shift is an answer in words, beside the harness's clock.
 func shift(least, most time.Duration) string {
-	return fmt.Sprintf("%s to %s ahead of the harness's", least.Round(100*time.Microsecond), most.Round(100*time.Microsecond))
+	least, most = least.Round(100*time.Microsecond), most.Round(100*time.Microsecond)
+	switch {
+	case least >= 0:
+		return fmt.Sprintf("%s to %s", least, aheadBy(most))
+	case most < 0:
+		return fmt.Sprintf("%s to %s", -most, aheadBy(least))
+	}
+	return fmt.Sprintf("between %s and %s", aheadBy(least), aheadBy(most))
 }

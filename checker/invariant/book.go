@@ -41,6 +41,7 @@ type book struct {
 	fullDisks           fullDisks
 	rewinds             int64 // a lock store that was put back was seen to know of fewer tokens than were answered
 	messages            messages
+	clocks              clocks
 }
 
 // account is a customer's account or a clearing account.
@@ -99,7 +100,7 @@ func newBook() *book {
 	return &book{
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
-		kills: newKills(), fullDisks: newFullDisks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
+		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
 	}
 }
 
@@ -123,6 +124,7 @@ func (b *book) enter(e *history.Event) {
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
 		b.messages.hear(e)
+		b.clocks.hear(e)
 		if (e.Op == "restore" || e.Op == "restore-unguarded") && e.Phase == "seen" {
 			b.rewinds++
 		}
