@@ -101,6 +101,8 @@ type Engine struct {
 	patience time.Duration // how long a step waits for a process that another one holds
 	copyWait time.Duration // how long a copy may stay without an answer
 
+	grantWait time.Duration // how long a restored store may grant nothing
+
 	mu     sync.Mutex
 	busy   map[contract.Process]chan struct{} // processes that a step holds; closed when it lets go
 	window int
@@ -116,7 +118,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, busy: map[contract.Process]chan struct{}{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]chan struct{}{}}
 }
 
 // Observe takes the next event of the run; it never blocks.

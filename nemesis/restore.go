@@ -56,6 +56,7 @@ type restore struct {
 	wait    time.Duration // from the stop of the lock server until the guard: nobody believes any more that he holds a key
 	highest *atomic.Int64 // the highest token answered since the backup
 	granted func() *listener
+	within  time.Duration // of the clients' admission somebody is granted something
 
 	lost, back bool
 	stopped    time.Time
@@ -104,7 +105,7 @@ func (f *restore) heal(ctx context.Context) error {
 	if err := errors.Join(guardErr, f.backup.Admit(ctx)); err != nil {
 		return err
 	}
-	over := time.NewTimer(grantLimit)
+	over := time.NewTimer(f.within)
 	defer over.Stop()
 	select {
 	case <-l.heard:
@@ -112,7 +113,7 @@ func (f *restore) heal(ctx context.Context) error {
 	case <-over.C:
 	case <-ctx.Done():
 	}
-	return fmt.Errorf("%w: nobody was granted anything within %s", errUnproven, grantLimit)
+	return fmt.Errorf("%w: nobody was granted anything within %s", errUnproven, f.within)
 }
 
 func (f *restore) healed() string {
@@ -165,7 +166,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 		defer e.release(p)
 	}
 	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: s.Fault == plan.Restore, wait: time.Duration(s.For), highest: &highest,
-		granted: func() *listener { return e.heard.listen(grants) }}, nil)
+		within: e.grantWait, granted: func() *listener { return e.heard.listen(grants) }}, nil)
 }
 
 // grants tells whether ev answers an acquire with a grant.

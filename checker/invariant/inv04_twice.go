@@ -51,9 +51,7 @@ func (s *issues) add(e *history.Event, epoch int) {
 			s.least = now.token
 		}
 		s.most = max(s.most, now.token)
-		if len(s.twice) < maxTwice {
-			s.twice = append(s.twice, twice{was, now})
-		}
+		s.show(twice{was, now})
 	}
 	if !there {
 		if len(s.order) == maxIssues {
@@ -63,6 +61,18 @@ func (s *issues) add(e *history.Event, epoch int) {
 		s.order = append(s.order, now.token)
 	}
 	s.byToken[now.token] = now
+}
+
+// show keeps the first few to be shown, and rather those in which the key is the same as well.
+func (s *issues) show(x twice) {
+	if len(s.twice) < maxTwice {
+		s.twice = append(s.twice, x)
+		return
+	}
+	i := slices.IndexFunc(s.twice, func(x twice) bool { return x.first.key != x.again.key })
+	if x.first.key == x.again.key && i >= 0 {
+		s.twice = append(slices.Delete(s.twice, i, i+1), x)
+	}
 }
 
 // sentence says which tokens were issued twice, and to whom.
