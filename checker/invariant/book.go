@@ -39,6 +39,7 @@ type book struct {
 	staleRefusedRail    int64
 	kills               kills
 	fullDisks           fullDisks
+	failovers           failovers
 	rewinds             int64 // a lock store that was put back was seen to know of fewer tokens than were answered
 	messages            messages
 	clocks              clocks
@@ -100,7 +101,7 @@ func newBook() *book {
 	return &book{
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
-		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
+		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), failovers: newFailovers(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
 	}
 }
 
@@ -110,6 +111,7 @@ func (b *book) enter(e *history.Event) {
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
 		b.epoch = e.Epoch
+		b.failovers.begin()
 	}
 	switch e.Op {
 	case history.OpWatermark:
@@ -123,6 +125,7 @@ func (b *book) enter(e *history.Event) {
 	case history.Nemesis:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
+		b.failovers.hear(e)
 		b.messages.hear(e)
 		b.clocks.hear(e)
 		if (e.Op == "restore" || e.Op == "restore-unguarded") && e.Phase == "seen" {
@@ -134,11 +137,16 @@ func (b *book) enter(e *history.Event) {
 		}
 	case history.LockDB:
 		if e.Op == history.OpCommit {
+			b.failovers.hear(e)
 			b.readGrants(e)
+			if e.Msg != snapshot {
+				b.failovers.granted(b.grant)
+			}
 		}
 	case history.Wiretap:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
+		b.failovers.hear(e)
 		b.enterCall(e)
 	}
 }
