@@ -69,3 +69,7 @@ bundle: ## rebuild the report's page after a change of its sources
 clean: build ## remove old runs and built binaries
 	bin/fenceproof clean
 	rm -rf bin
+
+.PHONY: doctor
+doctor: build ## say what this machine lacks, and the command that mends it
+	bin/fenceproof doctor $(FLAGS)

@@ -81,6 +81,9 @@ func (v Volume) mount() error {
 	return nil
 }
 
+// Cgroup is the folder of the cgroup that everything is started in; empty where none can be made.
+func (w *Warden) Cgroup() string { return w.cgroup }
+
 // InView is where a path is found as the warden sees it, while it lives.
 func (w *Warden) InView(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(w.cmd.Process.Pid), "root", path)
