@@ -154,7 +154,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	case <-enough:
 	case <-ctx.Done():
 	}
-	if !wait(ctx, time.Until(due)) {
+	if !wait(ctx, time.Until(due)) || ctx.Err() != nil {
 		e.missed(s, trigger{}, name, fmt.Sprintf("the drive has ended, %d grants after the backup", since.Load()))
 		return nil
 	}
