@@ -84,7 +84,7 @@ var (
 	inMidLease = span{5 * time.Millisecond, 25 * time.Millisecond}
 )
 
-// clocks are the steps of nemesis clock: of the lock's backend every second one, of everybody else in turn, and of holders
+// clocks are the steps of nemesis clock: of the lock's backend two in five, of everybody else in turn, and of holders
 // beside them.
 func clocks(p Plan) ([]Step, error) {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x636c6f636b)) // one stream of its own: "clock"
@@ -97,13 +97,16 @@ func clocks(p Plan) ([]Step, error) {
 	}
 	rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	ofKeepers, ofOthers := p.movements(rng), p.movements(rng)
+	nth := [2]int{} // of the keepers, and of the others
 	var steps []Step
 	for i := 0; ; i++ {
 		s := Step{Fault: Clock, At: Duration(clockFirst + time.Duration(i)*clockEvery + random(rng, 0, clockJitter))}
-		if i%2 == 0 {
-			s.Target, s.Clock = Target(keepers[i/2%len(keepers)]), ofKeepers(i/2)
+		if i%5 == 0 || i%5 == 3 { // two in five
+			s.Target, s.Clock = Target(keepers[nth[0]%len(keepers)]), ofKeepers(nth[0])
+			nth[0]++
 		} else {
-			s.Target, s.Clock = others[i/2%len(others)], ofOthers(i/2)
+			s.Target, s.Clock = others[nth[1]%len(others)], ofOthers(nth[1])
+			nth[1]++
 		}
 		s.For = s.Clock.lasts(rng)
 		if s.At+s.For > p.Drive-Duration(clockBreak) {
