@@ -92,6 +92,11 @@ func (s Step) validateDisk(p Plan) error {
 		return fmt.Errorf("%s fills the disk of a database of this stack, and %q is none: %v", DiskFull, s.Target, p.fillable())
 	case s.Fault == DiskFull && s.Until != "":
 		return errors.New("a full disk ends after its time: leave \"until\" out")
+	case s.Fault == DiskFull && p.Backend == BackendPG && slices.ContainsFunc(p.Steps, Step.movesLockDB):
+		return fmt.Errorf("%s needs every database where it was: put back or promoted, lockdb is on another disk; leave it out, or what moves lockdb", DiskFull)
 	}
 	return nil
 }
+
+// movesLockDB tells whether s has another data directory take the place of lockdb's.
+func (s Step) movesLockDB() bool { return s.Fault.OnStore() || s.Fault.OnStandby() }
