@@ -101,3 +101,49 @@ func TestADeadHoldersKeyIsAwaitedFromWhenTheLockDatabasesClockIsRightAgain(t *te
 		})
 	}
 }
+
+// A clock that was ahead explains why a grant of that time is gone, and nothing that was granted after it was right again.
+func TestALockDatabaseThatWasAheadHidesNoLaterEnd(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		granted    time.Duration // after the clock was put back; before, where it is negative
+		deleted    time.Duration // after the grant
+		found      int64
+		unresolved int64
+	}{
+		{"a grant from before, deleted soon", -100 * time.Millisecond, 300 * time.Millisecond, 0, 1},
+		{"a grant from just after, deleted by who may have begun before", 100 * time.Millisecond, 300 * time.Millisecond, 0, 1},
+		{"a grant from long after", 6 * time.Second, 300 * time.Millisecond, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := bank()
+			put := func() {
+				w.acquire("executor-3", "bob") // the clock has been an hour ahead
+				for i := len(w.events) - 1; i >= 0; i-- {
+					if e := &w.events[i]; e.W == history.LockDB && e.Op == history.OpCommit {
+						e.Committed += int64(time.Hour / time.Microsecond)
+						break
+					}
+				}
+				w.clock += int64(time.Millisecond)
+				w.acquire("executor-3", "carol")
+			}
+			if c.granted < 0 {
+				w.acquire("executor-1", "alice")
+				w.clock -= int64(c.granted)
+				put()
+				w.clock += int64(c.deleted)
+			} else {
+				put()
+				w.clock += int64(c.granted)
+				w.acquire("executor-1", "alice")
+				w.clock += int64(c.deleted)
+			}
+			w.free("alice")
+			got := judged(w.events, nil)["INV-06"]
+			if got.Found != c.found || got.Unresolved != c.unresolved {
+				t.Errorf("%d found and %d unresolved, want %d and %d: %s", got.Found, got.Unresolved, c.found, c.unresolved, got.Reason)
+			}
+		})
+	}
+}

@@ -17,8 +17,8 @@ type leases struct {
 	findings
 	keys     map[string]*leaseKey
 	sessions map[string]*leaseSession
-	clock    instant // the latest reading of lockdb's clock, this commit's included
-	passed   int64   // the wiretap has recorded everything up to this T
+	clock    lockdbClock
+	passed   int64 // the wiretap has recorded everything up to this T
 	early    []earlyEnd
 	open     bool // at the end: the wiretap is not whole
 
@@ -86,7 +86,7 @@ func (f *leases) key(name string) *leaseKey {
 
 // commit takes one transaction: first the sessions that begin, then the rows, then the sessions that end.
 func (f *leases) commit(e *history.Event) {
-	f.clock = max(f.clock, instant(e.Committed))
+	f.clock.read(e)
 	c := &leaseCommit{event: e, judged: e.Msg != snapshot}
 	if c.judged && f.spansStep(e) {
 		c.judged = false
@@ -115,7 +115,7 @@ func (f *leases) commit(e *history.Event) {
 func (f *leases) begin(e *history.Event) {
 	f.passed = max(f.passed, e.T)
 	f.settle()
-	f.clock = 0
+	f.clock = lockdbClock{}
 	clear(f.sessions)
 	clear(f.keys)
 }
@@ -327,7 +327,7 @@ func (f *leases) deleted(c *leaseCommit, ch *history.Change) {
 	case row.expires <= instant(c.event.Committed):
 		f.checked++
 		f.lapsed++
-	case row.expires <= f.clock: // lockdb's clock had been further already
+	case f.clock.mayHavePassed(row, c.event):
 		f.unresolved++
 	default:
 		f.early = append(f.early, earlyEnd{key, row, f.book.keep(c.event)})
