@@ -125,7 +125,7 @@ func (b *book) enter(e *history.Event) {
 	case history.Nemesis:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
-		b.failovers.hear(e)
+		b.failovers.hear(b, e)
 		b.messages.hear(e)
 		b.clocks.hear(e)
 		if (e.Op == "restore" || e.Op == "restore-unguarded") && e.Phase == "seen" {
@@ -137,7 +137,7 @@ func (b *book) enter(e *history.Event) {
 		}
 	case history.LockDB:
 		if e.Op == history.OpCommit {
-			b.failovers.hear(e)
+			b.failovers.hear(b, e)
 			b.readGrants(e)
 			if e.Msg != snapshot {
 				b.failovers.granted(b.grant)
@@ -146,7 +146,7 @@ func (b *book) enter(e *history.Event) {
 	case history.Wiretap:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
-		b.failovers.hear(e)
+		b.failovers.hear(b, e)
 		b.enterCall(e)
 	}
 }

@@ -77,6 +77,11 @@ func (f *durable) Observe(e *history.Event) {
 		f.settle(e.W, s, e)
 	case e.Op == history.OpMoney:
 		f.happened(e, effect{kind: effectMoney, of: e.RailRef})
+	case e.Op == history.OpCommit && e.W == history.LockDB && len(f.book.failovers.forgot) > 0:
+		f.forgotten(e)
+		if e.Msg != snapshot {
+			f.locks(e)
+		}
 	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.PayDB:
 		f.payments(&f.book.txn, e)
 	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.LockDB:

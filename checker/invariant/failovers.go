@@ -1,6 +1,8 @@
 package invariant
 
 import (
+	"fmt"
+
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 )
@@ -14,18 +16,43 @@ type failovers struct {
 
 	highest int64             // token that was answered to an acquire so far
 	before  int64             // the same when the epoch began, until its first grant shows where its tokens go on
-	rows    map[string]string // of the present epoch, by key: what a commit of it has made of each
-	old     map[string]string // of the one before, until the present one's snapshot has been compared with them
+	rows    map[string]keyRow // of the present epoch, by key: what a commit of it has made of each
+	old     map[string]keyRow // of the one before, until they have been compared with what the present one began with
+
+	waited   *history.Event      // the beginning of a failover to a standby that every commit was to wait for, until the next epoch
+	failed   *history.Event      // the same of the failover that began the present epoch
+	answered map[string]accepted // the latest grant of each key that was answered in the present epoch
+	promised map[string]accepted // of the one before, where every commit was to wait for the standby
+	forgot   []accepted          // what the event in hand shows to be lost of that, in the order of its keys
 }
 
-func newFailovers() failovers { return failovers{rows: map[string]string{}} }
+// keyRow is a key's row as far as it is compared.
+type keyRow struct {
+	token   int64
+	expires string
+}
 
-func (f *failovers) hear(e *history.Event) {
+func newFailovers() failovers {
+	return failovers{rows: map[string]keyRow{}, answered: map[string]accepted{}}
+}
+
+func (f *failovers) hear(b *book, e *history.Event) {
 	switch {
 	case e.W == history.Wiretap && e.Stage == history.Answered && e.Op == contract.OpAcquire && e.Type == contract.OK:
 		f.highest = max(f.highest, e.Granted)
-	case e.W == history.Nemesis && (e.Op == "failover" || e.Op == "failover-async") && e.Phase == "seen":
-		f.seen++
+		if last := f.answered[e.Key]; e.Granted > last.token {
+			last.raise(e.Granted, b.keep(e))
+			f.answered[e.Key] = last
+		}
+	case e.W == history.Nemesis && (e.Op == "failover" || e.Op == "failover-async"):
+		switch e.Phase {
+		case "inject":
+			if f.waited = nil; e.Op == "failover" {
+				f.waited = b.keep(e)
+			}
+		case "seen":
+			f.seen++
+		}
 	case e.W == history.LockDB && e.Op == history.OpCommit:
 		f.commit(e)
 	}
@@ -33,11 +60,19 @@ func (f *failovers) hear(e *history.Event) {
 
 // begin begins an epoch.
 func (f *failovers) begin() {
-	f.before, f.old, f.rows = f.highest, f.rows, map[string]string{}
+	f.before, f.old, f.rows, f.promised = f.highest, f.rows, map[string]keyRow{}, nil
+	if f.waited != nil {
+		f.promised = f.answered
+	}
+	f.answered, f.failed, f.waited = map[string]accepted{}, f.waited, nil
 }
 
 // commit follows the rows of the keys.
 func (f *failovers) commit(e *history.Event) {
+	f.forgot = f.forgot[:0]
+	if f.old != nil && e.Msg != snapshot { // what the epoch began with held no rows
+		f.compare()
+	}
 	for i := range e.Changes {
 		c := &e.Changes[i]
 		switch {
@@ -45,16 +80,17 @@ func (f *failovers) commit(e *history.Event) {
 		case c.New == nil:
 			delete(f.rows, c.Old["lock_key"])
 		default:
-			f.rows[c.New["lock_key"]] = c.New["fencing_token"] + " " + c.New["expires_at"]
+			f.rows[c.New["lock_key"]] = keyRow{number(c.New["fencing_token"]), c.New["expires_at"]}
 		}
 	}
-	if f.old == nil {
-		return
+	if f.old != nil {
+		f.compare()
 	}
-	if e.Msg != snapshot { // it held no rows, but for this one's
-		f.old = nil
-		return
-	}
+}
+
+// compare tells what the epoch began with from what the one before ended with. A standby has its primary's commits in their
+// order, so one that holds an older grant of a key, or none although the key had not been given back, lacks the later ones.
+func (f *failovers) compare() {
 	for key, row := range f.old {
 		if f.rows[key] != row {
 			f.back++
@@ -65,7 +101,13 @@ func (f *failovers) commit(e *history.Event) {
 			f.back++
 		}
 	}
-	f.old = nil
+	for _, key := range sortedKeys(f.promised) {
+		promised, has := f.promised[key], f.rows[key].token
+		if has > 0 && has < promised.token || has == 0 && f.old[key].token == promised.token {
+			f.forgot = append(f.forgot, promised)
+		}
+	}
+	f.old, f.promised = nil, nil
 }
 
 // granted takes the tokens of a commit that is no snapshot: the first of an epoch is where its store went on.
@@ -83,4 +125,13 @@ func (f *failovers) counts() map[string]int64 {
 		return nil
 	}
 	return map[string]int64{"failovers": f.seen, "tokens_lost": f.lost, "rows_set_back": f.back}
+}
+
+// forgotten: a standby that every commit was to wait for was promoted, and knows nothing of grants that were answered.
+func (f *durable) forgotten(e *history.Event) {
+	for _, lost := range f.book.failovers.forgot {
+		f.checked++
+		f.report(fmt.Sprintf("%s was answered token %d for key %s, and the standby that was promoted in lockdb's place knows nothing of it, although every commit was to wait for it",
+			lost.event.Proc, lost.token, lost.event.Key), want{key: lost.event.Key, tokens: [2]int64{lost.token}}, lost.event, f.book.failovers.failed, f.book.keep(e))
+	}
 }

@@ -95,7 +95,6 @@ var danger = []struct {
 	{"failover", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
 	{"failover", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"failover", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that were refused because somebody else held it"},
-	{"failover", "lock", "LIN-01", "ambiguous", anywhere, false, "calls of which nobody heard whether they had their effect"},
 	{"failover", "lock", "DUR-01", "failovers", anywhere, false, "standbys of lockdb that were promoted in its place"},
 	{"failover-async", "payout", "INV-04", "failovers", anywhere, false, "standbys of lockdb that were promoted in its place"},
 	{"failover-async", "payout", "DUR-01", "failovers", anywhere, false, "standbys of lockdb that were promoted in its place"},

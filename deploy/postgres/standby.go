@@ -104,7 +104,16 @@ func (i *Instance) WaitForStandby(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("have the commits of %s wait for %s: %w", i.name, name, err)
 	}
-	return i.awaitStandby(ctx, name, func(state, sync string) bool { return state == "streaming" && sync == "sync" })
+	err = i.awaitStandby(ctx, name, func(state, sync string) bool { return state == "streaming" && sync == "sync" })
+	if err != nil {
+		return err
+	}
+	// Commits go by what the checkpointer has read of the settings. It reads them before it begins a checkpoint.
+	err = i.with(ctx, func(c *pgx.Conn) error { _, err := c.Exec(ctx, "CHECKPOINT"); return err })
+	if err != nil {
+		return fmt.Errorf("have the commits of %s wait for %s: %w", i.name, name, err)
+	}
+	return nil
 }
 
 func (i *Instance) awaitStandby(ctx context.Context, name string, good func(state, sync string) bool) error {

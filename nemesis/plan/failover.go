@@ -21,7 +21,8 @@ const (
 // Times of the failovers.
 const (
 	failoverFirst  = 1500 * time.Millisecond
-	failoverEvery  = 5 * time.Second
+	failoverEvery  = 5 * time.Second // from the planned end of one to the next
+	asyncEvery     = 9 * time.Second // the same where tokens are lost: workers wait for new ones to come past the fences
 	failoverJitter = time.Second
 	failoverBreak  = 5 * time.Second // from the planned end of the last one to the end of the drive: copying a server may take longer
 )
@@ -61,7 +62,9 @@ func (p Plan) failovers(f Fault, stream uint64) ([]Step, error) {
 			s.Delay = Duration(lag)
 		}
 		s.For += s.Delay
-		at = time.Duration(s.end()) + failoverEvery
+		if at = time.Duration(s.end()) + failoverEvery; f == FailoverAsync {
+			at += asyncEvery - failoverEvery
+		}
 		switch {
 		case time.Duration(s.end()) <= time.Duration(p.Drive)-failoverBreak:
 			steps = append(steps, s)
