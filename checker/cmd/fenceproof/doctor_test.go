@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -12,24 +10,13 @@ import (
 
 func TestDoctorsExitStatusAndItsJSONSayWhatIsLacking(t *testing.T) {
 	t.Setenv("PG_BIN", "/nowhere")
-	for _, flags := range [][]string{nil, {"--json"}} {
-		var out bytes.Buffer
-		root := command()
-		root.SetOut(&out)
-		root.SetArgs(append([]string{"doctor", "--runs", t.TempDir()}, flags...))
-		var e *exitError
-		if err := root.ExecuteContext(t.Context()); !errors.As(err, &e) || e.status != 1 {
-			t.Errorf("doctor %v: %v", flags, err)
-		}
-		if flags == nil {
-			if !strings.Contains(out.String(), "NO  PostgreSQL") || !strings.Contains(out.String(), "→ unset PG_BIN") {
-				t.Errorf("doctor prints\n%s", out.String())
-			}
-			continue
-		}
-		var r doctor.Report
-		if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Fit || len(r.Findings) < 10 {
-			t.Errorf("doctor --json prints %v\n%s", err, out.String())
-		}
+	out, status := fenceproof(t, "doctor", "--runs", t.TempDir())
+	if status != 1 || !strings.Contains(out, "NO  PostgreSQL") || !strings.Contains(out, "→ unset PG_BIN") {
+		t.Errorf("doctor ends with %d and prints\n%s", status, out)
+	}
+	out, status = fenceproof(t, "doctor", "--runs", t.TempDir(), "--json")
+	var r doctor.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 1 || r.Fit || len(r.Findings) < 10 {
+		t.Errorf("doctor --json ends with %d and prints, %v\n%s", status, err, out)
 	}
 }
