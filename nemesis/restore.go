@@ -18,8 +18,8 @@ import (
 
 // LockStores is what a Stack can do besides, where what keeps the locks can be put back to an older state.
 type LockStores interface {
-	// BackUpLocks keeps a copy of what keeps the locks, as it is now.
-	BackUpLocks(ctx context.Context) (LockBackup, error)
+	// BackUpLocks keeps a copy of what keeps the locks, as it is now. knows is the latest token that can be in it.
+	BackUpLocks(ctx context.Context) (b LockBackup, knows int64, err error)
 }
 
 // LockBackup is a copy of what keeps the locks, which can take its place once.
@@ -45,8 +45,8 @@ const (
 	grantLimit   = 5 * time.Second
 )
 
-// worthLosing is how many grants a backup must lack: a sequence may skip 32 tokens when its server starts again, and what is
-// granted then would be new.
+// worthLosing is how many tokens a backup must lack: a sequence may skip 32 when its server starts again, and what is granted
+// then would be new.
 const worthLosing = 64
 
 // restore is one restore of what keeps the locks. Its inject loses the store and puts the backup in its place.
@@ -130,20 +130,25 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	if !ok {
 		return fmt.Errorf("%s: what keeps the locks of this stack cannot be put back", s.Fault)
 	}
+	if !e.takeWithin(ctx, name) { // there is one backup at a time
+		e.missed(s, trigger{}, name, e.heldBack(ctx, string(name)))
+		return nil
+	}
+	defer e.release(name)
 	due := time.Now().Add(time.Duration(s.Delay))
 	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), backUpLimit)
-	backup, err := stack.BackUpLocks(c)
+	backup, knows, err := stack.BackUpLocks(c)
 	cancel()
 	if err != nil {
 		e.missed(s, trigger{}, name, fmt.Sprintf("there is no backup: %v", err))
 		return nil
 	}
-	var highest, since atomic.Int64
+	var highest atomic.Int64
 	enough := make(chan struct{})
 	tokens := e.heard.listen(func(ev *history.Event) bool {
-		if grants(ev) {
-			highest.Store(max(highest.Load(), ev.Granted))
-			if since.Add(1) == worthLosing {
+		if was := highest.Load(); grants(ev) && ev.Granted > was {
+			highest.Store(ev.Granted)
+			if least := knows + worthLosing; was < least && ev.Granted >= least {
 				close(enough)
 			}
 		}
@@ -155,7 +160,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	case <-ctx.Done():
 	}
 	if !wait(ctx, time.Until(due)) || ctx.Err() != nil {
-		e.missed(s, trigger{}, name, fmt.Sprintf("the drive has ended, %d grants after the backup", since.Load()))
+		e.missed(s, trigger{}, name, fmt.Sprintf("the drive has ended, %d tokens after the backup", max(0, highest.Load()-knows)))
 		return nil
 	}
 	for _, p := range e.plan.Held() {

@@ -25,19 +25,36 @@ var (
 )
 
 // BackUpLocks copies what keeps the locks, lockdb's data or a snapshot of etcd.
-func (t target) BackUpLocks(ctx context.Context) (nemesis.LockBackup, error) {
-	b, err := t.Stack.BackUpLocks(ctx)
+func (t target) BackUpLocks(ctx context.Context) (nemesis.LockBackup, int64, error) {
+	copied, err := t.Stack.BackUpLocks(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return &lockBackup{t: t, backup: b}, nil
+	b := &lockBackup{t: t, backup: copied}
+	knows, err := b.latest(ctx) // whatever is granted meanwhile is not in it
+	return b, knows, err
+}
+
+// latest is the latest token: of the backup where it is a snapshot, and else of the store as it is.
+func (b *lockBackup) latest(ctx context.Context) (token int64, err error) {
+	if b.onEtcd() {
+		return b.t.SnapshotRevision(ctx, b.backup.Path())
+	}
+	c, err := b.super(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	if err := c.QueryRow(ctx, selectToken).Scan(&token); err != nil {
+		return 0, fmt.Errorf("ask lockdb for its latest token: %w", err)
+	}
+	return token, nil
 }
 
 // lockBackup puts a backup back. Restore-guard is the operator's program, run as an operator runs it.
 type lockBackup struct {
-	t       target
-	backup  *local.Backup
-	guarded bool
+	t      target
+	backup *local.Backup
 }
 
 func (b *lockBackup) onEtcd() bool { return len(b.t.EtcdURLs()) > 0 }
@@ -126,25 +143,16 @@ func (b *lockBackup) super(ctx context.Context) (*pgx.Conn, error) {
 // PutBack starts the store from the backup. On etcd the procedure restores the snapshot by itself, so that there the
 // snapshot's own revision is the latest token that is known.
 func (b *lockBackup) PutBack(ctx context.Context, guarded bool) (latest int64, err error) {
-	b.guarded = guarded
-	if b.onEtcd() {
-		if latest, err = b.t.SnapshotRevision(ctx, b.backup.Path()); err != nil || guarded {
-			return latest, err
+	if !b.onEtcd() {
+		if err := b.backup.PutBack(ctx, nil); err != nil {
+			return 0, err
 		}
-		return latest, b.backup.PutBack(ctx, nil)
+		return b.latest(ctx)
 	}
-	if err := b.backup.PutBack(ctx, nil); err != nil {
-		return 0, err
+	if latest, err = b.latest(ctx); err != nil || guarded {
+		return latest, err
 	}
-	c, err := b.super(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close(context.WithoutCancel(ctx))
-	if err := c.QueryRow(ctx, selectToken).Scan(&latest); err != nil {
-		return 0, fmt.Errorf("ask lockdb for its latest token: %w", err)
-	}
-	return latest, nil
+	return latest, b.backup.PutBack(ctx, nil)
 }
 
 // guardedTo is what restore-guard prints.

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 var (
@@ -72,15 +73,20 @@ func (i *Instance) backUp(ctx context.Context, dir string) error {
 	return account.copyLive(wal, filepath.Join(i.data, walFolder), func(string) bool { return false })
 }
 
+// copiers is how many files are copied at a time: there are a thousand small ones, and each waits for the disk.
+const copiers = 8
+
 // copyLive copies a directory while its server runs, and hands it to the account. Of a folder that skip names only the
 // folder itself is made, of a file nothing. A file that goes away meanwhile is left out: the log makes up for it.
 func (a account) copyLive(dst, src string, skip func(rel string) bool) error {
-	return filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
+	var files errgroup.Group
+	files.SetLimit(copiers)
+	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != src {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("copy %s: %w", src, err)
+			return err
 		}
 		rel, err := filepath.Rel(src, path)
 		if err != nil {
@@ -89,28 +95,38 @@ func (a account) copyLive(dst, src string, skip func(rel string) bool) error {
 		to := filepath.Join(dst, rel)
 		switch {
 		case d.IsDir():
-			if err = os.Mkdir(to, 0o700); err == nil {
-				err = a.own(to)
+			if err := os.Mkdir(to, 0o700); err != nil {
+				return err
 			}
-			if err == nil && skip(rel) {
-				return fs.SkipDir
+			if skip(rel) {
+				err = fs.SkipDir
 			}
+			if own := a.own(to); own != nil {
+				return own
+			}
+			return err
 		case skip(rel):
+			return nil
 		case d.Type().IsRegular():
-			if err = copyFile(to, path); errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err == nil {
-				err = a.own(to)
-			}
-		default:
-			err = errors.New("it is neither file nor folder")
+			files.Go(func() error { return a.copyOne(to, path) })
+			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("copy %s: %w", path, err)
-		}
-		return nil
+		return fmt.Errorf("%s is neither file nor folder", path)
 	})
+	if err := errors.Join(err, files.Wait()); err != nil {
+		return fmt.Errorf("copy %s: %w", src, err)
+	}
+	return nil
+}
+
+func (a account) copyOne(dst, src string) error {
+	switch err := copyFile(dst, src); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return a.own(dst)
 }
 
 // ReplaceData puts the data directory dir, a Backup say, in the place of the instance's own, after Stop or Crash. What was

@@ -15,8 +15,8 @@ import (
 
 func TestAStoreThatIsPutBackByTheProcedureIssuesNothingTwice(t *testing.T) {
 	for name, args := range map[string][]string{
-		"payouts on PostgreSQL": {"--seed", "1", "--duration", "12s"},
-		"locks on etcd":         {"--workload", "lock", "--backend", "etcd", "--seed", "1", "--duration", "14s"},
+		"payouts on PostgreSQL": {"--seed", "1", "--duration", "25s", "--rate", "8"},
+		"locks on etcd":         {"--workload", "lock", "--backend", "etcd", "--seed", "1", "--duration", "20s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -27,7 +27,7 @@ func TestAStoreThatIsPutBackByTheProcedureIssuesNothingTwice(t *testing.T) {
 			awaitNobody(t, r.folder())
 			v := r.verdict()
 			grants := danger(v, "INV-04")
-			if v.Overall != verdict.Pass || grants["rewinds"] != 1 || grants["regrants_across"] == 0 || grants["issued_twice"] != 0 {
+			if v.Overall != verdict.Pass || grants["rewinds"] == 0 || grants["regrants_across"] == 0 || grants["issued_twice"] != 0 {
 				t.Errorf("%s; INV-04 met %v", v.Overall, grants)
 			}
 			healed := phase(t, r.folder(), "healed")
@@ -43,8 +43,8 @@ func TestAStoreThatIsPutBackByTheProcedureIssuesNothingTwice(t *testing.T) {
 
 func TestAStoreThatIsPutBackAsItIsIssuesTokensTwiceAndTheRunSaysWhichAndToWhom(t *testing.T) {
 	for name, args := range map[string][]string{
-		"payouts on etcd":     {"--backend", "etcd", "--seed", "1", "--duration", "14s"},
-		"locks on PostgreSQL": {"--workload", "lock", "--seed", "1", "--duration", "12s"},
+		"payouts on etcd":     {"--backend", "etcd", "--seed", "1", "--duration", "20s"},
+		"locks on PostgreSQL": {"--workload", "lock", "--seed", "1", "--duration", "20s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
