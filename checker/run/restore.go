@@ -174,7 +174,7 @@ func (b *lockBackup) Guard(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	done, err := b.guard(ctx)
+	done, err := b.insist(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -182,6 +182,27 @@ func (b *lockBackup) Guard(ctx context.Context) (string, error) {
 		moved = done
 	}
 	return fmt.Sprintf("restore-guard moved the store from token %d: the next one is %d or above; it ended %d sessions", moved.StoodAt, moved.NextToken, done.EndedSessions), nil
+}
+
+// The store that was just started may have an election yet, and refuse an answer meanwhile. Carrying the guard out twice is
+// safe, as the runbook says.
+const (
+	guardAttempts = 5
+	guardEvery    = 500 * time.Millisecond
+)
+
+// insist runs the guard again where it was refused.
+func (b *lockBackup) insist(ctx context.Context) (done guardedTo, err error) {
+	for attempt := 1; ; attempt++ {
+		if done, err = b.guard(ctx); err == nil || attempt == guardAttempts {
+			return done, err
+		}
+		select {
+		case <-ctx.Done():
+			return done, err
+		case <-time.After(guardEvery):
+		}
+	}
 }
 
 func (b *lockBackup) guard(ctx context.Context, args ...string) (g guardedTo, err error) {
