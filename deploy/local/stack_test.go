@@ -30,11 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if dir := os.Getenv(harnessVariable); dir != "" {
-		act := actAsHarness
-		if os.Getenv(volumeVariable) != "" {
-			act = actAsFullHarness
-		}
-		fmt.Print(act(dir))
+		fmt.Print(actAsHarness(dir))
 		select {}
 	}
 	status := m.Run()
