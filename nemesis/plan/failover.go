@@ -102,6 +102,8 @@ func (s Step) validateFailover(p Plan) error {
 		return fmt.Errorf("%s is about lockdb, and begins at a time: it needs \"target\": %q, and neither \"on\" nor \"until\"", s.Fault, contract.LockDB)
 	case s.Fault != p.Standby():
 		return fmt.Errorf("%s and %s need different standbys, and a run has one", s.Fault, p.Standby())
+	case slices.ContainsFunc(p.Steps, func(o Step) bool { return o.Fault.OnStore() || o.Fault == DiskFull && o.Target == s.Target }):
+		return fmt.Errorf("%s cannot stand beside a restore of lockdb, which its standby would not follow, nor beside a full disk of lockdb's: the standby has another", s.Fault)
 	case s.For < s.Delay:
 		return errors.New("\"for\" is when lockdb gets its next standby, at the earliest: it must be no less than \"delay\", after which it loses this one")
 	case s.Fault == FailoverAsync && s.Delay == 0:

@@ -80,6 +80,16 @@ func TestAFailoverThatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
+func TestAFailoverIsNotMixedWithWhatIsDoneToLockdbsOwnData(t *testing.T) {
+	for _, other := range []string{string(Restore), string(RestoreUnguarded), string(DiskFull)} {
+		p := example(1)
+		p.Nemesis = other + ",failover"
+		if _, err := Generate(p); err == nil || !strings.Contains(err.Error(), "cannot stand beside") {
+			t.Errorf("%s: %v", p.Nemesis, err)
+		}
+	}
+}
+
 func TestAFailoverOfEtcdOrInTooShortADriveIsNotPlanned(t *testing.T) {
 	for says, change := range map[string]func(*Plan){
 		"whose members take over by themselves": func(p *Plan) { p.Backend = BackendEtcd },
