@@ -13,11 +13,12 @@ import (
 	"fenceproof/deploy/etcd"
 )
 
-// grants has the lock server grant a key n times, each time to a session of its own, and gives the last token.
+// grants has the lock server grant n keys, each to a session of its own, and gives the last token. Where the server does not
+// know whether it was done, as it does not while etcd has an election, another key is asked for.
 func (s *Stack) grants(t *testing.T, n int) (token int64) {
 	t.Helper()
 	base := "http://" + s.publicAddress(LockServer) + "/v1"
-	post := func(path, body string, into any) {
+	post := func(path, body string, into any) (known bool) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(body))
 		if err != nil {
@@ -31,16 +32,23 @@ func (s *Stack) grants(t *testing.T, n int) (token int64) {
 		}
 		defer res.Body.Close()
 		text, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode/100 != 2 || json.Unmarshal(text, into) != nil {
+		switch {
+		case err == nil && res.StatusCode == http.StatusServiceUnavailable:
+			return false
+		case err != nil || res.StatusCode/100 != 2 || json.Unmarshal(text, into) != nil:
 			t.Fatalf("%s was answered %d: %s %v", path, res.StatusCode, text, err)
 		}
+		return true
 	}
 	for range n {
-		var session struct{ SessionID string }
-		post("/sessions", `{"ownerId":"tester","ttlMillis":60000}`, &session)
-		var grant struct{ FencingToken int64 }
-		post("/locks/"+session.SessionID+"/acquire", fmt.Sprintf(`{"sessionId":%q,"ttlMillis":60000,"waitMillis":0}`, session.SessionID), &grant)
-		token = grant.FencingToken
+		await(t, "a key to be granted", func() bool {
+			var session struct{ SessionID string }
+			var grant struct{ FencingToken int64 }
+			done := post("/sessions", `{"ownerId":"tester","ttlMillis":60000}`, &session) &&
+				post("/locks/"+session.SessionID+"/acquire", fmt.Sprintf(`{"sessionId":%q,"ttlMillis":60000,"waitMillis":0}`, session.SessionID), &grant)
+			token = max(token, grant.FencingToken)
+			return done
+		})
 	}
 	return token
 }
