@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local"
 	"fenceproof/deploy/postgres"
+	"fenceproof/deploy/vskew"
 	"fenceproof/nemesis/plan"
 )
 
@@ -31,6 +33,11 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 	for _, name := range needed {
 		if _, err := os.Stat(filepath.Join(cfg.Bin, name)); err != nil {
 			return p, fmt.Errorf("the programs of a run are not in %s; `make build` puts them there: %w", cfg.Bin, err)
+		}
+	}
+	if slices.ContainsFunc(cfg.Plan.Steps, func(s plan.Step) bool { return s.Fault == plan.Clock }) {
+		if err := vskew.Supported(); err != nil {
+			return p, fmt.Errorf("a step of the plan moves a clock, and that cannot be done here: %w", err)
 		}
 	}
 	if err := local.RequireSpace(cfg.Runs); err != nil {
