@@ -95,3 +95,7 @@ bundle: ## rebuild the report's page after a change of its sources
 clean: ## remove old runs and built binaries; the binaries stay while a run is going on
 	@if [ -x bin/fenceproof ]; then bin/fenceproof clean --idle; else $(GO) run ./checker/cmd/fenceproof clean; fi
 	rm -rf bin
+
+.PHONY: doctor
+doctor: build ## say what this machine lacks, and the command that mends it
+	bin/fenceproof doctor $(FLAGS)

@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"checker/run":            {"checker", "nemesis", "workloads", "reports", "deploy"},
 	"checker/mutant":         {"checker", "nemesis"},
 	"checker/replay":         {"checker", "nemesis"},
+	"checker/doctor":         {"deploy"},
 	"checker/sweep":          {"nemesis", "checker/contract", "checker/history"},
 	"checker/soak":           {"checker", "nemesis", "reports"},
 	"checker/cmd":            {"checker", "nemesis", "workloads", "reports", "deploy"},

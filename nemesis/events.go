@@ -83,6 +83,7 @@ type listeners struct {
 	waiting []*listener // in the order in which they began to wait
 	// claimed holds the state that an answered claim reported, until the answer was delivered or lost.
 	claimed map[int64]contract.State
+	granted int64 // the highest token that was answered to an acquire
 }
 
 type listener struct {
@@ -116,6 +117,13 @@ func (l *listeners) drop(w *listener) {
 	}
 }
 
+// highest is the highest token that was answered to an acquire so far.
+func (l *listeners) highest() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.granted
+}
+
 func (l *listeners) observe(ev *history.Event) {
 	if ev.W != history.Wiretap {
 		return
@@ -129,6 +137,9 @@ func (l *listeners) observe(ev *history.Event) {
 		if json.Unmarshal([]byte(ev.Res), &answer) == nil {
 			l.claimed[ev.Call] = answer.State
 		}
+	}
+	if grants(ev) {
+		l.granted = max(l.granted, ev.Granted)
 	}
 	for _, w := range slices.Clone(l.waiting) {
 		if w.match(ev) {

@@ -76,6 +76,21 @@ func limits(f fault) (inject, heal time.Duration) {
 	return injectTimeout, healTimeout
 }
 
+// teller is a fault that can say what was seen of its effect, and what was seen when that was gone.
+type teller interface {
+	seen() string
+	healed() string
+}
+
+// told is what a fault says of its effect and of its healing, nothing where it has nothing to say.
+func told(f fault) (seen, healed func() string) {
+	if t, ok := f.(teller); ok {
+		return t.seen, t.healed
+	}
+	nothing := func() string { return "" }
+	return nothing, nothing
+}
+
 // Engine carries out one plan. Observe feeds it the run's events, Run blocks until the plan is done or its time is up.
 type Engine struct {
 	plan  plan.Plan
@@ -85,6 +100,8 @@ type Engine struct {
 
 	patience time.Duration // how long a step waits for a process that another one holds
 	copyWait time.Duration // how long a copy may stay without an answer
+
+	grantWait time.Duration // how long a restored store may grant nothing
 
 	mu     sync.Mutex
 	busy   map[contract.Process]chan struct{} // processes that a step holds; closed when it lets go
@@ -101,7 +118,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, busy: map[contract.Process]chan struct{}{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]chan struct{}{}}
 }
 
 // Observe takes the next event of the run; it never blocks.
@@ -183,6 +200,10 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 		return e.network(ctx, s)
 	case s.Fault.OnKey():
 		return e.revoke(ctx, s)
+	case s.Fault.OnStore():
+		return e.restore(ctx, s)
+	case s.Fault.OnStandby():
+		return e.failover(ctx, s)
 	}
 	target, trig, ok := e.target(ctx, s)
 	if !ok {
@@ -200,7 +221,7 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 		defer l.close()
 		end = l.heard
 	}
-	f, err := e.fault(s.Fault, target)
+	f, err := e.fault(s, target)
 	if err != nil {
 		return err
 	}
@@ -215,6 +236,7 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 			Target: string(target), Payout: trig.payout, Key: trig.key, Token: trig.token, Msg: fmt.Sprintf(format, args...)})
 	}
 	log(PhaseInject, "%s", reason(s, trig))
+	seen, healed := told(f)
 	until := time.After(time.Duration(s.For))
 	injectLimit, healLimit := limits(f)
 	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), injectLimit)
@@ -222,7 +244,7 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 	cancel()
 	why := "the effect was not seen"
 	if injectErr == nil {
-		log(PhaseSeen, "")
+		log(PhaseSeen, "%s", seen())
 		why = outlast(ctx, s, end, until)
 	} else {
 		log(PhaseFailed, "%v", injectErr)
@@ -234,7 +256,7 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 	if healErr != nil {
 		log(PhaseFailed, "%v", healErr)
 	} else {
-		log(PhaseHealed, "")
+		log(PhaseHealed, "%s", healed())
 	}
 	e.close(s, target, injectErr == nil)
 	if errors.Is(healErr, errUnproven) {
@@ -252,6 +274,9 @@ func reason(s plan.Step, t trigger) string {
 	}
 	if s.Fault.OnLink() {
 		why = how(s) + ", " + why
+	}
+	if s.Clock != nil {
+		why = movement(*s.Clock) + ", " + why
 	}
 	return why
 }
@@ -296,18 +321,24 @@ func active(s plan.Step, target contract.Process) string {
 	return string(s.Fault) + " " + string(target)
 }
 
-func (e *Engine) fault(f plan.Fault, target contract.Process) (fault, error) {
+func (e *Engine) fault(s plan.Step, target contract.Process) (fault, error) {
+	if s.Fault == plan.DiskFull {
+		return e.diskFull(s, target)
+	}
+	if s.Fault == plan.Clock {
+		return e.skew(s, target)
+	}
 	p, err := e.stack.Process(target)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f, err)
+		return nil, fmt.Errorf("%s: %w", s.Fault, err)
 	}
-	switch f {
+	switch s.Fault {
 	case plan.Pause:
 		return pause{p}, nil
 	case plan.Kill:
 		return &kill{p: p}, nil
 	}
-	return nil, fmt.Errorf("fault %q is not known", f)
+	return nil, fmt.Errorf("fault %q is not known", s.Fault)
 }
 
 // wait sleeps for d; false when ctx ended first.

@@ -188,6 +188,9 @@ func sentenceCase(s string) string {
 // control is the headline of a negative control: the experiment has worked when the named invariants fell.
 func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 	x := run.Expect
+	if x.DeclaredBy != "" && x.Met && run.Exit == verdict.ExitPass {
+		return declared(run, h, down)
+	}
 	if x.Met {
 		h.Tone, h.Word = "pass", "Control met"
 		h.Sentence = fmt.Sprintf("With fencing %s, %s fell, as %s must.", run.Settings.Fencing, list(slices.Sorted(slices.Values(ids(down)))), pronoun(len(down)))
@@ -206,6 +209,18 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 	}
 	h.Sentence = firstOf(strings.Join(parts, "; "), strings.TrimSuffix(run.Reason, ".")) + "."
 	h.More = "The suite expected " + list(x.Must) + " to be violated with fencing " + run.Settings.Fencing + "."
+	return h
+}
+
+// declared is the headline of a run whose nemesis breaks something on purpose, and has broken that or nothing.
+func declared(run verdict.Run, h headline, down []verdict.Invariant) headline {
+	h.Tone, h.Word = "pass", "Violated as declared"
+	h.Sentence = fmt.Sprintf("Nemesis %s has broken what it may break: %s fell, and nothing else did.", run.Expect.DeclaredBy, list(slices.Sorted(slices.Values(ids(down)))))
+	if len(down) == 0 {
+		h.Word, h.Sentence = "Not violated", fmt.Sprintf("Nemesis %s may break %s, and nothing fell.", run.Expect.DeclaredBy, list(run.Expect.May))
+	} else if len(down[0].Violations) > 0 {
+		h.More = down[0].ID + ": " + brief(down[0].Violations[0].Sentence) + ". " + writers(down[0].Violations[0])
+	}
 	return h
 }
 

@@ -31,3 +31,21 @@ func TestAFailedHarnessHidesNoViolationAndIsHiddenByNone(t *testing.T) {
 		}
 	}
 }
+
+func TestANemesisThatMayBreakSomethingIsTheHeadlineWhetherItHasOrNot(t *testing.T) {
+	fallen := verdict.Invariant{ID: "INV-04", Status: verdict.Violated, Found: 1, Violations: []verdict.Violation{{Sentence: "token 7 was issued twice"}}}
+	held := verdict.Invariant{ID: "INV-04", Status: verdict.Pass, Checked: 1}
+	for word, c := range map[string]struct {
+		invariant verdict.Invariant
+		says      string
+	}{
+		"Violated as declared": {fallen, "INV-04 fell, and nothing else did"},
+		"Not violated":         {held, "may break INV-04, and nothing fell"},
+	} {
+		run := verdict.Run{Invariants: []verdict.Invariant{c.invariant}, Expect: &verdict.Expectation{DeclaredBy: "failover-async", Must: []string{}, May: []string{"INV-04"}}}
+		run.Conclude()
+		if h := headlineOf(run, blows{}); h.Tone != "pass" || h.Word != word || !strings.Contains(h.Sentence, c.says) {
+			t.Errorf("%s: %s: %s %s", h.Tone, h.Word, h.Sentence, h.More)
+		}
+	}
+}

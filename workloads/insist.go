@@ -16,7 +16,7 @@ const (
 	insistFor   = 30 * time.Second
 )
 
-// insist asks a database again while it is not to be reached: killed, or on its way up. again tells a question that was
+// insist asks a database again while it is not to be reached: killed, on its way up, or without room for anything. again tells a question that was
 // put before, and may have been answered without our hearing of it.
 func insist(ctx context.Context, ask func(again bool) error) error {
 	over := time.Now().Add(insistFor)
@@ -38,10 +38,12 @@ func insist(ctx context.Context, ask func(again bool) error) error {
 	}
 }
 
-// unreachable tells whether err says nothing about the question: the connection broke, or the server takes none.
+// unreachable tells whether err says nothing about the question: the connection broke, the server takes none, whatever its
+// reason, or it has no room (class 53).
 func unreachable(err error) bool {
+	var refused *pgconn.ConnectError
 	code := sqlState(err)
-	return code == "" || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
+	return code == "" || errors.As(err, &refused) || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
 }
 
 // uniqueViolation is the SQLSTATE of a row that is there already.

@@ -23,6 +23,8 @@ type book struct {
 	ended callEnd  // of the event in hand, when it answers that call
 	kept  keptOnce // its copy, made once
 
+	epoch  int                        // of the lock store's log
+	anew   bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
 	covers map[history.Witness]int64  // the latest watermarks
 	lost   map[history.Witness]bool   // which witnesses lost their place
 	holes  map[history.Witness]string // what shows that a witness's evidence lacks something in the middle
@@ -36,7 +38,11 @@ type book struct {
 	staleRefusedPayment int64
 	staleRefusedRail    int64
 	kills               kills
+	fullDisks           fullDisks
+	failovers           failovers
+	rewinds             int64 // a lock store that was put back was seen to know of fewer tokens than were answered
 	messages            messages
+	clocks              clocks
 }
 
 // account is a customer's account or a clearing account.
@@ -95,7 +101,7 @@ func newBook() *book {
 	return &book{
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
-		kills: newKills(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
+		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), failovers: newFailovers(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
 	}
 }
 
@@ -103,6 +109,10 @@ func newBook() *book {
 func (b *book) enter(e *history.Event) {
 	b.events++
 	b.kept, b.call = keptOnce{}, nil
+	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
+		b.epoch = e.Epoch
+		b.failovers.begin()
+	}
 	switch e.Op {
 	case history.OpWatermark:
 		b.covers[e.W] = max(b.covers[e.W], e.Covers)
@@ -114,17 +124,29 @@ func (b *book) enter(e *history.Event) {
 	switch e.W {
 	case history.Nemesis:
 		b.kills.hear(e)
+		b.fullDisks.hear(e)
+		b.failovers.hear(b, e)
 		b.messages.hear(e)
+		b.clocks.hear(e)
+		if (e.Op == "restore" || e.Op == "restore-unguarded") && e.Phase == "seen" {
+			b.rewinds++
+		}
 	case history.PayDB:
 		if e.Op == history.OpCommit {
 			b.readTxn(e)
 		}
 	case history.LockDB:
 		if e.Op == history.OpCommit {
+			b.failovers.hear(b, e)
 			b.readGrants(e)
+			if e.Msg != snapshot {
+				b.failovers.granted(b.grant)
+			}
 		}
 	case history.Wiretap:
 		b.kills.hear(e)
+		b.fullDisks.hear(e)
+		b.failovers.hear(b, e)
 		b.enterCall(e)
 	}
 }

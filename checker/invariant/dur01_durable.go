@@ -65,6 +65,9 @@ func (f *durable) RestsOn() []history.Witness {
 func (f *durable) Observe(e *history.Event) {
 	f.explain(e)
 	s := f.stores[e.W]
+	if f.book.anew {
+		f.begin(e.W, s, e)
+	}
 	switch {
 	case e.W == history.Wiretap:
 		f.call(e)
@@ -75,6 +78,11 @@ func (f *durable) Observe(e *history.Event) {
 		f.settle(e.W, s, e)
 	case e.Op == history.OpMoney:
 		f.happened(e, effect{kind: effectMoney, of: e.RailRef})
+	case e.Op == history.OpCommit && e.W == history.LockDB && len(f.book.failovers.forgot) > 0:
+		f.forgotten(e)
+		if e.Msg != snapshot {
+			f.locks(e)
+		}
 	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.PayDB:
 		f.payments(&f.book.txn, e)
 	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.LockDB:
@@ -223,6 +231,18 @@ func (f *durable) settle(where history.Witness, s *effects, mark *history.Event)
 	}
 }
 
+// begin begins an epoch: what was answered before has its effect in the log that has been read to its end by now, or nowhere.
+// A call that was under way belongs to neither, as nobody knows which of them it had its effect in.
+func (f *durable) begin(where history.Witness, s *effects, e *history.Event) {
+	blind := s.blind || f.book.lost[where]
+	for _, x := range s.waiting {
+		if !x.met && !blind {
+			f.missing(where, x)
+		}
+	}
+	*s = effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}, mark: s.mark, forgotten: e.T, blind: blind}
+}
+
 // missing: the effect of an answer had not been committed when the answer was given.
 func (f *durable) missing(where history.Witness, x *expectation) {
 	s := f.stores[where]
@@ -275,5 +295,5 @@ func (f *durable) Finish(whole func(history.Witness) bool) {
 }
 
 func (f *durable) Verdict() verdict.Invariant {
-	return f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}, f.book.messages.again()))
+	return f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}, f.book.fullDisks.counts(), f.book.failovers.counts(), f.book.messages.again()))
 }

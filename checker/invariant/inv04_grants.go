@@ -17,10 +17,11 @@ import (
 // exceeds the revoked token and binds every acquire sent after its answer.
 type grants struct {
 	findings
-	keys  map[string]*ladder
-	blind bool // the lock store's log has a hole: absence proves nothing any more
+	keys   map[string]*ladder
+	issues issues
+	blind  bool // the lock store's log has a hole: absence proves nothing any more
 
-	granted, regrants, takeovers, reentries, revocations int64
+	granted, regrants, takeovers, reentries, revocations, across int64
 }
 
 // ladder is what the log says about one key.
@@ -43,7 +44,7 @@ const maxLogged = 1024
 func newGrants(b *book, t *tally) *grants {
 	return &grants{
 		findings: findings{id: "INV-04", guarantee: "The tokens of a lock key are unique and only ever increase, and the answered token is the logged one.", book: b, tally: t},
-		keys:     map[string]*ladder{},
+		keys:     map[string]*ladder{}, issues: newIssues(),
 	}
 }
 
@@ -53,6 +54,9 @@ func (f *grants) RestsOn() []history.Witness {
 
 func (f *grants) Observe(e *history.Event) {
 	f.explain(e)
+	if f.book.anew {
+		f.begin()
+	}
 	switch {
 	case e.W == history.LockDB:
 		f.observeLog(e)
@@ -81,6 +85,15 @@ func (f *grants) observeLog(e *history.Event) {
 	}
 }
 
+// begin begins an epoch. The log of the one before was read to its end, and its clients had been cut off before that: what
+// it does not hold by now it never held, and no later grant stands for it.
+func (f *grants) begin() {
+	f.settle(math.MaxInt64)
+	for _, l := range f.keys {
+		l.logged, l.forgotten = nil, 0
+	}
+}
+
 func (f *grants) ladder(key string) *ladder {
 	l := f.keys[key]
 	if l == nil {
@@ -93,6 +106,10 @@ func (f *grants) ladder(key string) *ladder {
 // logged judges a grant in the order of commits.
 func (f *grants) logged(g *grant, e *history.Event) {
 	l := f.ladder(g.key)
+	if e.Msg == snapshot { // granted in an earlier epoch, or before the log begins
+		l.epoch, l.last, l.event, l.session = e.Epoch, g.token, f.book.keep(e), g.session
+		return
+	}
 	f.granted++
 	f.checked++
 	if l.event != nil {
@@ -106,6 +123,9 @@ func (f *grants) logged(g *grant, e *history.Event) {
 	}
 	if e.Epoch > l.epoch {
 		l.epoch, l.last = e.Epoch, 0
+	}
+	if l.event != nil && l.event.Epoch < e.Epoch || l.event != nil && l.event.Msg == snapshot && e.Epoch > 0 {
+		f.across++
 	}
 	kept := f.book.keep(e)
 	w := want{key: g.key, tokens: [2]int64{g.token, l.last}}
@@ -144,6 +164,7 @@ func (f *grants) acquired(e *history.Event, c *call) {
 		return
 	}
 	f.checked++
+	f.issues.add(e, f.book.epoch)
 	kept := f.book.keep(e)
 	switch w := (want{key: e.Key, tokens: [2]int64{e.Granted, c.granted.token}}); {
 	case e.Granted <= c.granted.token:
@@ -217,10 +238,11 @@ func (f *grants) revoked(e *history.Event, c *call) {
 func (f *grants) Finish(whole func(history.Witness) bool) {
 	f.blind = f.blind || !whole(history.LockDB)
 	f.settle(math.MaxInt64)
+	f.tellTwice()
 }
 
 func (f *grants) Verdict() verdict.Invariant {
 	return f.verdict(among(map[string]int64{
 		"grants": f.granted, "regrants": f.regrants, "takeovers": f.takeovers, "reentries": f.reentries, "revocations": f.revocations,
-	}, map[string]int64{"kills_after_grant": f.book.kills.afterGrant}))
+	}, map[string]int64{"kills_after_grant": f.book.kills.afterGrant, "rewinds": f.book.rewinds, "regrants_across": f.across, "issued_twice": f.issues.found}, f.book.fullDisks.counts(), f.book.failovers.counts()))
 }

@@ -15,11 +15,10 @@ import (
 // expired needs a cause: its session or a revoke in the same commit, or a release under its token on the wiretap.
 type leases struct {
 	findings
-	epoch    int
 	keys     map[string]*leaseKey
 	sessions map[string]*leaseSession
-	clock    instant // the latest reading of lockdb's clock, this commit's included
-	passed   int64   // the wiretap has recorded everything up to this T
+	clock    lockdbClock
+	passed   int64 // the wiretap has recorded everything up to this T
 	early    []earlyEnd
 	open     bool // at the end: the wiretap is not whole
 
@@ -64,6 +63,9 @@ func (f *leases) RestsOn() []history.Witness {
 
 func (f *leases) Observe(e *history.Event) {
 	f.explain(e)
+	if f.book.anew {
+		f.begin(e)
+	}
 	switch {
 	case e.W == history.LockDB && e.Op == history.OpCommit && !f.book.lost[history.LockDB]:
 		f.commit(e)
@@ -84,10 +86,7 @@ func (f *leases) key(name string) *leaseKey {
 
 // commit takes one transaction: first the sessions that begin, then the rows, then the sessions that end.
 func (f *leases) commit(e *history.Event) {
-	if e.Epoch > f.epoch {
-		f.begin(e.Epoch)
-	}
-	f.clock = max(f.clock, instant(e.Committed))
+	f.clock.read(e)
 	c := &leaseCommit{event: e, judged: e.Msg != snapshot}
 	if c.judged && f.spansStep(e) {
 		c.judged = false
@@ -111,13 +110,14 @@ func (f *leases) commit(e *history.Event) {
 	}
 }
 
-// begin forgets the rows of an older epoch: what a restored database holds, its snapshot says.
-func (f *leases) begin(epoch int) {
-	f.epoch, f.clock = epoch, 0
+// begin forgets the rows of an older epoch: what a restored database holds, its snapshot says. What was left to the wiretap
+// is decided: all that had been sent by then has been recorded.
+func (f *leases) begin(e *history.Event) {
+	f.passed = max(f.passed, e.T)
+	f.settle()
+	f.clock = lockdbClock{}
 	clear(f.sessions)
-	for _, k := range f.keys {
-		k.row = nil
-	}
+	clear(f.keys)
 }
 
 // leaseCommit is what a transaction says besides the row in hand.
@@ -327,7 +327,7 @@ func (f *leases) deleted(c *leaseCommit, ch *history.Change) {
 	case row.expires <= instant(c.event.Committed):
 		f.checked++
 		f.lapsed++
-	case row.expires <= f.clock: // lockdb's clock had been further already
+	case f.clock.mayHavePassed(row, c.event):
 		f.unresolved++
 	default:
 		f.early = append(f.early, earlyEnd{key, row, f.book.keep(c.event)})

@@ -24,7 +24,6 @@ import (
 // The rules of the log alone are those of the other store: see leases.
 type etcdLeases struct {
 	findings
-	epoch    int
 	keys     map[string]*etcdKey
 	sessions map[string]*etcdSession
 	dead     recentSessions    // the ended ones
@@ -119,6 +118,9 @@ func (f *etcdLeases) RestsOn() []history.Witness {
 func (f *etcdLeases) Observe(e *history.Event) {
 	f.explain(e)
 	f.danger.hear(e)
+	if f.book.anew {
+		f.begin(e)
+	}
 	switch {
 	case e.W == history.LockDB && e.Op == history.OpCommit && !f.book.lost[history.LockDB]:
 		f.commit(e)
@@ -136,15 +138,17 @@ func (f *etcdLeases) key(name string) *etcdKey {
 	return k
 }
 
+// begin forgets all of an older epoch, in which the same tokens were other grants'. What was left to the wiretap is decided:
+// all that had been sent by then has been recorded.
+func (f *etcdLeases) begin(e *history.Event) {
+	f.passed = max(f.passed, e.T)
+	f.settle()
+	clear(f.sessions)
+	clear(f.keys)
+}
+
 // commit takes one revision: first the sessions that begin, then the grants, then the sessions that end.
 func (f *etcdLeases) commit(e *history.Event) {
-	if e.Epoch > f.epoch {
-		f.epoch = e.Epoch
-		clear(f.sessions)
-		for _, k := range f.keys {
-			k.grant = nil
-		}
-	}
 	c := &leaseCommit{event: e, judged: e.Msg != snapshot}
 	for i := range e.Changes {
 		c.read(&e.Changes[i])
@@ -322,7 +326,7 @@ func (s *recentSessions) has(id string) bool {
 }
 
 func (f *etcdLeases) Verdict() verdict.Invariant {
-	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order()))
+	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order(), f.book.clocks.ofStores()))
 }
 
 // life is what the wiretap says of the key's grant with token; nil where it says nothing.

@@ -12,7 +12,8 @@ import (
 // reclaims watches the keys of holders that died: no sign of life came any more, and the lease ran out. Such a key must
 // be granted again, within TTL + 2 s of the last sign of life, to whoever asks for it. A key that nobody asks for may lie
 // idle for ever, and a request that gets no answer says nothing: only a request that was sent after that time and was
-// answered LOCK_CONTENDED, while the log shows no later grant or renewal of the key, breaks the rule.
+// answered LOCK_CONTENDED, while the log shows no later grant or renewal of the key, breaks the rule. While lockdb's clock is
+// wrong it is wrong about when leases are over, and the time is counted anew from when it was right again.
 type reclaims struct {
 	progress *progress
 	keys     map[string]*claimedKey
@@ -44,16 +45,19 @@ func (r *reclaims) key(name string) *claimedKey {
 }
 
 func (r *reclaims) observe(e *history.Event) {
+	if r.progress.book.anew {
+		clear(r.keys) // the snapshot says who holds what now
+	}
 	switch {
 	case e.W == history.LockDB && e.Op == history.OpWatermark:
 		r.judge(e.Covers)
-	case e.W == history.LockDB && e.Op == history.OpCommit && e.Msg != snapshot:
+	case e.W == history.LockDB && e.Op == history.OpCommit && (e.Msg != snapshot || e.Epoch > 0):
 		for i := range e.Changes {
 			if c := &e.Changes[i]; c.Table == "lock_entry" {
 				r.change(c, e)
 			}
 		}
-	case e.W == history.Wiretap && e.Op == contract.OpAcquire && e.Stage == history.Answered && e.Code == contract.LockContended:
+	case e.W == history.Wiretap && e.Op == contract.OpAcquire && e.Stage == history.Answered && e.Code == contract.LockContended && !r.progress.book.clocks.lockdbIsWrong():
 		if c := r.progress.book.call; c != nil && c.sent != nil {
 			if k := r.key(e.Key); k.refused == nil {
 				k.refused = &exchange{c.sent, r.progress.book.keep(e)}
@@ -102,7 +106,7 @@ func (r *reclaims) judge(covers int64) {
 		if !k.held || k.told || k.ttl <= 0 {
 			continue
 		}
-		if late := x.sent.T - k.alive.T - k.ttl - int64(reclaim); late > 0 {
+		if late := x.sent.T - max(k.alive.T, r.progress.book.clocks.right) - k.ttl - int64(reclaim); late > 0 {
 			r.report(name, k, x)
 		}
 	}

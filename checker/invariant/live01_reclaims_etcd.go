@@ -71,6 +71,9 @@ func (r *etcdReclaims) key(name string) *etcdClaim {
 }
 
 func (r *etcdReclaims) observe(e *history.Event) {
+	if r.progress.book.anew {
+		r.begin(e)
+	}
 	switch {
 	case e.W == history.LockDB && e.Op == history.OpWatermark:
 		if r.marked != 0 && e.T-r.marked > int64(silence) {
@@ -80,7 +83,7 @@ func (r *etcdReclaims) observe(e *history.Event) {
 		r.judge(e.Covers)
 	case e.W == history.LockDB && e.Op == history.OpElection:
 		r.elected = max(r.elected, e.T)
-	case e.W == history.LockDB && e.Op == history.OpCommit && e.Msg != snapshot:
+	case e.W == history.LockDB && e.Op == history.OpCommit && (e.Msg != snapshot || e.Epoch > 0):
 		for i := range e.Changes {
 			if c := &e.Changes[i]; c.Table == "lock_entry" {
 				r.change(c, e)
@@ -89,6 +92,15 @@ func (r *etcdReclaims) observe(e *history.Event) {
 	case e.W == history.Wiretap:
 		r.hear(e)
 	}
+}
+
+// begin begins an epoch. The snapshot says who holds what now, and leases count anew since etcd was started again.
+func (r *etcdReclaims) begin(e *history.Event) {
+	r.passed = max(r.passed, e.T)
+	r.inherit()
+	clear(r.keys)
+	clear(r.renewals)
+	r.back = max(r.back, e.T)
 }
 
 func (r *etcdReclaims) change(c *history.Change, e *history.Event) {

@@ -11,6 +11,7 @@ import (
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
 )
 
 // A clock that keeps only what matters says the same as a look at all readings.
@@ -114,5 +115,22 @@ func TestReadingsOfTheClockGoThroughFilesNotThroughMemory(t *testing.T) {
 				t.Errorf("%d bytes of readings", size)
 			}
 		})
+	}
+}
+
+func TestARunIsNotJudgedByLINWhereTheClockThatEndsItsLeasesIsMovedOnPurpose(t *testing.T) {
+	for _, c := range []struct {
+		backend, nemesis, workload string
+		want                       bool
+	}{
+		{"pg", "pause", "lock", true},
+		{"pg", "clock", "lock", false},
+		{"pg", "pause,clock", "lock", false},
+		{"etcd", "clock", "lock", true},
+		{"etcd", "pause", "payout", false},
+	} {
+		if got := Applies(verdict.Settings{Workload: c.workload, Backend: c.backend, Nemesis: c.nemesis}); got != c.want {
+			t.Errorf("%s on %s under %s: %t", c.workload, c.backend, c.nemesis, got)
+		}
 	}
 }

@@ -37,6 +37,9 @@ func newExtract(s *spool) *extract {
 // observe takes the next event, in order of I.
 func (x *extract) observe(e *history.Event) error {
 	x.frame.End = e.T
+	if e.W == history.LockDB {
+		x.begin(e)
+	}
 	switch {
 	case e.W == history.Wiretap && e.Stage == history.Forwarded && followed(e.Op):
 		x.open[e.Call] = &opened{key: e.Key, call: &call{
@@ -121,11 +124,15 @@ func (x *extract) read(at time.Time, c *call) error {
 	return x.spool.look(r)
 }
 
-// commit takes one transaction of the lock store.
-func (x *extract) commit(e *history.Event) error {
+// begin notes when an epoch begins: with whatever its witness records first, which is before any client is let in.
+func (x *extract) begin(e *history.Event) {
 	for len(x.frame.Epochs) <= e.Epoch {
 		x.frame.Epochs = append(x.frame.Epochs, e.T)
 	}
+}
+
+// commit takes one transaction of the lock store.
+func (x *extract) commit(e *history.Event) error {
 	ended := map[string]bool{}
 	floors := map[string][2]int64{}
 	for i := range e.Changes {

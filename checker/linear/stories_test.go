@@ -303,6 +303,26 @@ func TestAnEpochBeginsWithWhatItsStoreHolds(t *testing.T) {
 	}
 }
 
+// A store that was put back may hold nothing, and so no commit tells that its epoch has begun before the first call has had
+// its effect. The witness's first watermark does.
+func TestAnEpochBeginsWithTheFirstThingThatItsWitnessRecords(t *testing.T) {
+	w := newWorld()
+	w.acquires(10, 20, "ann", 40)
+	w.releases(30, 40, "ann", 40)
+	w.events = append(w.events, history.Event{W: history.LockDB, Type: contract.Info, Op: history.OpWatermark, T: 1000e6, Covers: 999e6})
+	w.acquires(1010, 1030, "bob", 8)
+	w.releases(1040, 1050, "bob", 8)
+	events := w.history()
+	for i := range events {
+		if events[i].T >= 1000e6 && events[i].W == history.LockDB {
+			events[i].Epoch = 1
+		}
+	}
+	if f := judge(t, events, DefaultBudget)[key]; f.Sentence != "" || f.Open != "" || f.Counts.Unresolved != 0 {
+		t.Fatalf("%+v", f)
+	}
+}
+
 func TestAKeyIsLeftOutWhenTheStoresClockWasPutBackOverItsGrant(t *testing.T) {
 	w := newWorld()
 	w.acquires(10, 20, "ann", 1)

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fenceproof/checker/contract"
 	"fenceproof/deploy/local"
@@ -13,7 +14,8 @@ import (
 type target struct {
 	*local.Stack
 	evidence *evidence
-	seed     uint64    // of the run
+	seed     uint64 // of the run
+	lease    time.Duration
 	operator *operator // nil where the plan has no use for one
 }
 
@@ -29,6 +31,24 @@ func (t target) Process(name contract.Process) (nemesis.Process, error) {
 func (t target) Leader(ctx context.Context) (contract.Process, error) {
 	name, err := t.Stack.EtcdLeader(ctx)
 	return contract.Process(name), err
+}
+
+// Volume finds what keeps a database's data.
+func (t target) Volume(name contract.Process) (nemesis.Volume, error) {
+	v, err := t.Stack.Volume(string(name))
+	if err != nil {
+		return nil, fmt.Errorf("find the volume of %s: %w", name, err)
+	}
+	return v, nil
+}
+
+// volumes says how large the volumes of those databases are whose disks are to be filled.
+func volumes(c Config) map[string]int64 {
+	all := map[string]int64{}
+	for _, name := range c.Plan.Volumes() {
+		all[string(name)] = c.Plan.Volume()
+	}
+	return all
 }
 
 // environment gives the stack the run's variables under the stack's own names.

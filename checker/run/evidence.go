@@ -36,7 +36,8 @@ type evidence struct {
 
 	locksOnly bool // there is no paydb and no rail, so nothing of theirs can be missing
 	paydb     *witness.Database
-	lockLog   log
+	epoch     int    // of the lock log; a planned restore begins the next
+	lockLog   log    // nil between two epochs
 	paydbURL  string // for its superuser, past the links
 	journal   *witness.Journal
 	logs      *witness.Logs
@@ -85,7 +86,11 @@ func (e *evidence) interpose(from, to, upstream string) (string, io.Closer, erro
 }
 
 // log is the witness of a store's own log.
-type log interface{ Close(context.Context) error }
+type log interface {
+	// Detach ends its epoch, Close its history as well.
+	Detach(context.Context) error
+	Close(context.Context) error
+}
 
 // attach begins to watch the stores, the journal and the logs. It runs before any service has started.
 func (e *evidence) attach(ctx context.Context, s *local.Stack) (err error) {
@@ -97,17 +102,17 @@ func (e *evidence) attach(ctx context.Context, s *local.Stack) (err error) {
 	if e.paydbURL, err = s.SuperURL(local.PayDB); err != nil {
 		return fmt.Errorf("find paydb: %w", err)
 	}
-	e.paydb, err = e.follow(ctx, s, history.PayDB, local.PayDB)
+	e.paydb, err = e.follow(ctx, s, history.PayDB, local.PayDB, 0)
 	return err
 }
 
 // follow begins to watch a database.
-func (e *evidence) follow(ctx context.Context, s *local.Stack, w history.Witness, name string) (*witness.Database, error) {
+func (e *evidence) follow(ctx context.Context, s *local.Stack, w history.Witness, name string, epoch int) (*witness.Database, error) {
 	url, err := s.SuperURL(name)
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", name, err)
 	}
-	d, err := witness.Attach(ctx, witness.DatabaseConfig{URL: url, Witness: w, Proc: contract.Process(name), Ignore: notEvidence}, e.rec)
+	d, err := witness.Attach(ctx, witness.DatabaseConfig{URL: url, Witness: w, Proc: contract.Process(name), Epoch: epoch, Ignore: notEvidence}, e.rec)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", name, err)
 	}
@@ -117,13 +122,13 @@ func (e *evidence) follow(ctx context.Context, s *local.Stack, w history.Witness
 // followLocks begins to watch the lock store, whichever it is.
 func (e *evidence) followLocks(ctx context.Context, s *local.Stack) (log, error) {
 	if urls := s.EtcdURLs(); len(urls) > 0 {
-		w, err := witness.AttachEtcd(ctx, witness.EtcdConfig{Endpoints: urls, Proc: contract.Etcd}, e.rec)
+		w, err := witness.AttachEtcd(ctx, witness.EtcdConfig{Endpoints: urls, Proc: contract.Etcd, Epoch: e.epoch}, e.rec)
 		if err != nil {
 			return nil, fmt.Errorf("watch etcd: %w", err)
 		}
 		return w, nil
 	}
-	d, err := e.follow(ctx, s, history.LockDB, local.LockDB)
+	d, err := e.follow(ctx, s, history.LockDB, local.LockDB, e.epoch)
 	if err != nil {
 		return nil, err
 	}

@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local"
 	"fenceproof/deploy/postgres"
+	"fenceproof/deploy/vskew"
 	"fenceproof/nemesis/plan"
 )
 
@@ -25,16 +27,24 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 	if cfg.Plan.Locks != nil || cfg.Plan.Audits > 0 {
 		needed = append(needed, lockProgram)
 	}
+	if guards(cfg.Plan) {
+		needed = append(needed, "lockctl")
+	}
 	for _, name := range needed {
 		if _, err := os.Stat(filepath.Join(cfg.Bin, name)); err != nil {
 			return p, fmt.Errorf("the programs of a run are not in %s; `make build` puts them there: %w", cfg.Bin, err)
+		}
+	}
+	if slices.ContainsFunc(cfg.Plan.Steps, func(s plan.Step) bool { return s.Fault == plan.Clock }) {
+		if err := vskew.Supported(); err != nil {
+			return p, fmt.Errorf("a step of the plan moves a clock, and that cannot be done here: %w", err)
 		}
 	}
 	if err := local.RequireSpace(cfg.Runs); err != nil {
 		return p, err
 	}
 	onEtcd := cfg.Plan.Backend == plan.BackendEtcd
-	if !onEtcd || !cfg.locks() {
+	if !onEtcd || !cfg.locks() || guards(cfg.Plan) {
 		if p.postgres, err = postgres.Prepare(ctx, func(s string) { out.note("prepare", s) }); err != nil {
 			return p, fmt.Errorf("prepare PostgreSQL: %w", err)
 		}

@@ -49,6 +49,12 @@ func headword(v *verdict.Run) string {
 	switch {
 	case v.Expect == nil || v.Harness != "":
 		return strings.ToUpper(string(v.Overall))
+	case v.Expect.DeclaredBy != "" && v.Exit == verdict.ExitPass && v.Overall != verdict.Violated:
+		return "NOT VIOLATED" // it might have been
+	case v.Expect.DeclaredBy != "" && v.Exit == verdict.ExitPass:
+		return "VIOLATED AS DECLARED"
+	case v.Expect.DeclaredBy != "":
+		return "NOT AS DECLARED"
 	case v.Exit == verdict.ExitPass:
 		return "CONTROL MET"
 	default:

@@ -52,6 +52,7 @@ type state struct {
 // Verify does one run and writes verdict.json and the report. When ctx ends early it heals, judges what there is and
 // reports that. The error is the harness's own failure; what the run found is in the verdict.
 func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
+	cfg = cfg.expecting()
 	out := newProgress(cfg)
 	found, err := prepare(ctx, cfg, out)
 	if err != nil {
@@ -114,7 +115,7 @@ func (r *state) live(ctx context.Context, found programs) (err error) {
 	defer cancel()
 	r.stack, err = local.Boot(boot, local.Config{
 		RunDir: r.dir, BinDir: r.cfg.Bin, Postgres: found.postgres, Backend: r.cfg.Plan.Backend, Etcd: found.etcd,
-		EtcdMembers: r.cfg.Plan.EtcdMembers, Executors: r.cfg.Plan.Executors, LocksOnly: r.cfg.locks(), Env: environment(r.cfg),
+		EtcdMembers: r.cfg.Plan.EtcdMembers, Executors: r.cfg.Plan.Executors, LocksOnly: r.cfg.locks(), PayDB: guards(r.cfg.Plan), Env: environment(r.cfg), Volumes: volumes(r.cfg), Standby: standbyOf(r.cfg.Plan),
 		Interpose: r.ev.interpose, BeforeServices: r.ev.attach, Progress: func(s string) { r.out.note("boot", s) },
 	})
 	if err != nil {
@@ -133,8 +134,8 @@ func (r *state) work(ctx context.Context) error {
 	if err := r.load.seed(ctx); err != nil {
 		return r.unlessCut(ctx, err)
 	}
-	on := target{Stack: r.stack, evidence: r.ev, seed: r.cfg.Plan.Seed}
-	if slices.ContainsFunc(r.cfg.Plan.Steps, func(s plan.Step) bool { return s.Fault.OnKey() }) {
+	on := target{Stack: r.stack, evidence: r.ev, seed: r.cfg.Plan.Seed, lease: r.cfg.Plan.Lease()}
+	if slices.ContainsFunc(r.cfg.Plan.Steps, needsOperator) {
 		var err error
 		if on.operator, err = callOperator(r.stack); err != nil {
 			return err

@@ -81,13 +81,34 @@ func (x *Expectation) exit(invariants []Invariant) (int, string) {
 	switch {
 	case len(x.Surplus) > 0:
 		return ExitViolated, fmt.Sprintf("%s violated, which the expectation %s does not name", strings.Join(x.Surplus, ", "), x)
+	case len(x.Missing) > 0 && x.DeclaredBy != "":
+		return ExitOpen, fmt.Sprintf("%s not violated, although %s breaks it on purpose", strings.Join(x.Missing, ", "), x.DeclaredBy)
 	case len(x.Missing) > 0:
 		return ExitOpen, fmt.Sprintf("%s not violated, as the expectation %s asks for", strings.Join(x.Missing, ", "), x)
 	}
 	for _, inv := range invariants {
 		if !x.names(inv.ID) && inv.Status != Pass && (inv.Status != Inconclusive || inv.Doubt == "") {
-			return ExitOpen, fmt.Sprintf("violated as expected (%s), but %s is %s: %s", x, inv.ID, inv.Status, inv.Reason)
+			return ExitOpen, fmt.Sprintf("nothing but what the expectation names was violated (%s), but %s is %s: %s", x, inv.ID, inv.Status, inv.Reason)
 		}
 	}
-	return ExitPass, fmt.Sprintf("violated exactly as expected (%s)", x)
+	return ExitPass, x.met(invariants)
+}
+
+// met is the sentence of an expectation that was met. What a nemesis has broken on purpose is told with it: that it was
+// found, and how, is what such a run is about.
+func (x *Expectation) met(invariants []Invariant) string {
+	if x.DeclaredBy == "" {
+		return fmt.Sprintf("violated exactly as expected (%s)", x)
+	}
+	told := fmt.Sprintf("nothing was violated, although %s may break something (%s)", x.DeclaredBy, x)
+	for _, inv := range invariants {
+		if inv.Status != Violated {
+			continue
+		}
+		told = fmt.Sprintf("violated as %s declares (%s)", x.DeclaredBy, x)
+		if len(inv.Violations) > 0 && (len(x.Must) == 0 || slices.Contains(x.Must, inv.ID)) {
+			return told + ": " + inv.Violations[0].Sentence
+		}
+	}
+	return told
 }

@@ -127,10 +127,12 @@ type Settings struct {
 	Services map[string]string `json:"services,omitempty"` // the services' variables that differ from their defaults
 }
 
-// Expectation is the must-fall and may-fall sets of a negative control.
+// Expectation is the must-fall and may-fall sets of a negative control, or of a nemesis that breaks something on purpose.
 type Expectation struct {
-	Must []string `json:"must"`
-	May  []string `json:"may,omitempty"`
+	// DeclaredBy names the nemesis whose plan breaks it; "" where whoever asked for the run said so.
+	DeclaredBy string   `json:"declaredBy,omitempty"`
+	Must       []string `json:"must"`
+	May        []string `json:"may,omitempty"`
 	// Met: every named one was violated and nothing unnamed was. Missing and Surplus say what was not so.
 	Met     bool     `json:"met"`
 	Missing []string `json:"missing,omitempty"`

@@ -17,7 +17,8 @@ type EtcdConfig struct {
 	// the witness goes on at another member when one is stopped, killed or has no leader.
 	Endpoints []string
 	Proc      contract.Process
-	// Epoch is written into every event.
+	// Epoch is written into every event. A planned restore detaches this witness and attaches a new one with the next epoch,
+	// which begins with what is there then (see Snapshot); the first one begins with etcd's first revision.
 	Epoch int
 }
 
@@ -52,7 +53,7 @@ type Etcd struct {
 }
 
 // AttachEtcd starts to record as history.LockDB. It returns once everything committed before the call has been recorded,
-// from revision 1 on; an error wraps ErrLost when etcd has none of that any more. On an error nothing goes on.
+// from revision 1 on or, in a later epoch, from what is there; an error wraps ErrLost when etcd has none of that any more. On an error nothing goes on.
 func AttachEtcd(ctx context.Context, cfg EtcdConfig, sink Sink) (*Etcd, error) {
 	w := &Etcd{rows: newLockRows(), shown: watermarks{idle: electionIdle}}
 	w.begin(sink, history.LockDB, cfg.Proc, cfg.Epoch)
@@ -66,6 +67,12 @@ func AttachEtcd(ctx context.Context, cfg EtcdConfig, sink Sink) (*Etcd, error) {
 			return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
 		}
 		w.members = append(w.members, m)
+	}
+	if cfg.Epoch > 0 {
+		if err := w.beginEpoch(ctx); err != nil {
+			w.hangUp()
+			return nil, fmt.Errorf("attach the witness of %s: %w", cfg.Proc, err)
+		}
 	}
 	run, stop := context.WithCancel(context.Background())
 	w.stop = stop

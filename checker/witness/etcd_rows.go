@@ -58,18 +58,26 @@ func newLockRows() *lockRows {
 // was seen before, or hold something else than the lock's layout says.
 func (l *lockRows) apply(events []*mvccpb.Event) (changes []history.Change, err error) {
 	for _, e := range events {
-		key := string(e.Kv.Key)
-		switch {
-		case strings.HasPrefix(key, sessionPrefix):
-			changes, err = l.session(changes, e, key[len(sessionPrefix):])
-		case strings.HasPrefix(key, lockPrefix):
-			changes, err = l.grant(changes, e, key[len(lockPrefix):])
-		case strings.HasPrefix(key, revocationPrefix):
-			changes, err = l.revocation(changes, e)
+		if changes, err = l.take(changes, e); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("key %q: %w", key, err)
-		}
+	}
+	return changes, nil
+}
+
+// take takes one change.
+func (l *lockRows) take(changes []history.Change, e *mvccpb.Event) (_ []history.Change, err error) {
+	key := string(e.Kv.Key)
+	switch {
+	case strings.HasPrefix(key, sessionPrefix):
+		changes, err = l.session(changes, e, key[len(sessionPrefix):])
+	case strings.HasPrefix(key, lockPrefix):
+		changes, err = l.grant(changes, e, key[len(lockPrefix):])
+	case strings.HasPrefix(key, revocationPrefix):
+		changes, err = l.revocation(changes, e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", key, err)
 	}
 	return changes, nil
 }

@@ -195,6 +195,7 @@ func (w *Etcd) revision(rev int64, events []*mvccpb.Event) error {
 // revisionPlace is where the witness stands in etcd's history: the last revision that changed something of the lock, and
 // what it held. Every later watch begins there, so that it must show that revision again.
 type revisionPlace struct {
+	begun   int64  // what is recorded of it and of all before is the epoch's snapshot; 0 where it began with the first
 	last    int64  // 0: none yet
 	print   uint64 // of last
 	through int64  // nothing of the lock changed between last and this revision
@@ -204,7 +205,7 @@ type revisionPlace struct {
 // resume is where the next watch begins.
 func (p *revisionPlace) resume() int64 {
 	p.shown = p.last == 0
-	return max(1, p.last)
+	return max(p.begun+1, p.last)
 }
 
 // proven tells whether the present watch has shown that it is of the history that was recorded.

@@ -52,6 +52,8 @@ func buildFolder(cache string) string {
 	return filepath.Join(cache, fmt.Sprintf("%s-%s-%.6x", pinned(), runtime.GOARCH, h.Sum(nil)))
 }
 
+var errNoCompiler = errors.New("there is no go to build etcd with: install Go, or have ETCD_BIN name a folder that holds etcd and etcdutl of release 3.6 or later")
+
 // build gives the folder of the programs, and builds them when they are not there.
 func build(ctx context.Context, cache string, progress func(string)) (string, error) {
 	home := buildFolder(cache)
@@ -68,7 +70,7 @@ func build(ctx context.Context, cache string, progress func(string)) (string, er
 	}
 	compiler, err := exec.LookPath("go")
 	if err != nil {
-		return "", errors.New("there is no go to build etcd with: install Go, or have ETCD_BIN name a folder that holds etcd and etcdutl of release 3.6 or later")
+		return "", errNoCompiler
 	}
 	progress(fmt.Sprintf("building etcd %s from source into %s: about a minute, once; later runs need neither the network nor this", pinned(), home))
 	if err := compile(ctx, compiler, home); err != nil {

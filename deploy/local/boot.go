@@ -36,7 +36,7 @@ func Boot(ctx context.Context, c Config) (*Stack, error) {
 	if err := RequireSpace(s.config.RunDir); err != nil {
 		return nil, err
 	}
-	if s.warden, err = warden.Start(ctx, s.LogPath("warden")); err != nil {
+	if err := s.startWarden(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.boot(ctx); err != nil {
@@ -86,10 +86,10 @@ func (s *Stack) openDatabases(ctx context.Context) error {
 	if s.config.Backend == BackendEtcd {
 		names = append(names, fmt.Sprintf("etcd %s (%s)", s.config.Etcd.Version(), strings.Join(s.config.backendNames(), ", ")))
 	} else {
-		steps[0] = func(ctx context.Context) error { return s.openDatabase(ctx, LockDB, LockServer, s.lockServerEnv) }
-		names = append(names, fmt.Sprintf("PostgreSQL %s (lockdb)", s.config.Postgres.Version()))
+		steps[0] = s.openLockDB
+		names = append(names, fmt.Sprintf("PostgreSQL %s (%s)", s.config.Postgres.Version(), strings.Join(s.config.backendNames(), ", ")))
 	}
-	if !s.config.LocksOnly {
+	if !s.config.LocksOnly || s.config.PayDB {
 		steps = append(steps, func(ctx context.Context) error {
 			return s.openDatabase(ctx, PayDB, PaymentResource, s.paymentResourceEnv)
 		})
@@ -117,6 +117,7 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 func (s *Stack) openDatabase(ctx context.Context, name, migrator string, env environment) error {
 	i, err := s.config.Postgres.Create(postgres.Options{
 		Name: name, Folder: filepath.Join(s.config.RunDir, "data", name), Log: s.LogPath(name), Launcher: s.warden, Progress: s.config.Progress,
+		Volume: s.volume(ctx, name),
 		Guard: func(folder string) error {
 			return s.warden.Guard(ctx, warden.Leftover{Kind: warden.ServerData, Path: folder})
 		},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -61,7 +62,7 @@ func (s *Stack) stopGroup(ctx context.Context, in func(*service) bool) []error {
 // removes whatever else is guarded. It goes on after a failure and reports all of them. A second Close does nothing.
 func (s *Stack) Close(ctx context.Context) error {
 	s.mu.Lock()
-	closed, services, databases := s.closed, maps.Clone(s.services), maps.Clone(s.databases)
+	closed, services, databases := s.closed, maps.Clone(s.services), append(slices.Collect(maps.Values(s.databases)), s.retired...)
 	s.closed = true
 	s.mu.Unlock()
 	if closed {
@@ -78,6 +79,7 @@ func (s *Stack) Close(ctx context.Context) error {
 	for _, d := range databases {
 		errs = multierror.Append(errs, s.closeDatabase(ctx, d))
 	}
+	errs = multierror.Append(errs, s.dropBackup(ctx))
 	if err := os.Remove(filepath.Join(s.config.RunDir, "data")); err != nil && !os.IsNotExist(err) && !s.keep {
 		errs = multierror.Append(errs, fmt.Errorf("remove the data folder: %w", err))
 	}
@@ -102,7 +104,7 @@ func (s *Stack) closeDatabase(ctx context.Context, d *database) error {
 	if d.Instance.Running() {
 		errs = multierror.Append(errs, d.Instance.Resume(ctx))
 	}
-	errs = multierror.Append(errs, d.Stop(ctx), s.warden.Release(ctx, l))
+	errs = multierror.Append(errs, d.Stop(ctx), d.Keep(), s.warden.Release(ctx, l))
 	return errs.ErrorOrNil()
 }
 

@@ -28,6 +28,9 @@ func (c Config) backendNames() []string {
 	if c.Backend == BackendEtcd {
 		return etcd.Names(Etcd, max(c.EtcdMembers, 1))
 	}
+	if c.Standby != NoStandby {
+		return []string{LockDB, LockDBStandby}
+	}
 	return []string{LockDB}
 }
 

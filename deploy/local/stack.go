@@ -5,6 +5,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -32,13 +33,19 @@ type Config struct {
 	// apart when both are cut.
 	Etcd        *etcd.Installation
 	EtcdMembers int
+	// Standby is what standby lockdb has, with the pg backend.
+	Standby Standby
 	// Executors is how many payout-executors run: executor-1 to executor-n.
 	Executors int
 	// LocksOnly boots the lock service and its backend, and nothing that is about payouts.
 	LocksOnly bool
+	// PayDB boots paydb as well where there are locks only: lockctl restore-guard reads it.
+	PayDB bool
 	// Env holds variables beyond, or instead of, those that connect the processes: by process name, or for all
 	// executors under "executor".
 	Env map[string]map[string]string
+	// Volumes puts the data of databases, by name, on volumes of their own of so many bytes, which can be filled.
+	Volumes map[string]int64
 	// Interpose, where not nil, is put on every HTTP hop.
 	Interpose Interposer
 	// BeforeServices, where not nil, runs when the databases are migrated and no service has started: witnesses attach
@@ -79,9 +86,12 @@ type Stack struct {
 	mu        sync.Mutex
 	services  map[string]*service
 	databases map[string]*database
+	retired   []*database   // that were lockdb until their standby was promoted
+	standbys  int           // how many were made
 	etcd      *etcd.Cluster // nil with the pg backend
 	members   []*member     // of etcd
 	links     map[string]*Link
+	backup    *Backup // of what keeps the locks; nil for none
 	keep      bool
 	closed    bool
 }
@@ -89,7 +99,11 @@ type Stack struct {
 // names lists every process that the configuration has, services before databases.
 func (c Config) names() []string {
 	if c.LocksOnly {
-		return append([]string{LockServer}, c.backendNames()...)
+		names := append([]string{LockServer}, c.backendNames()...)
+		if c.PayDB {
+			names = append(names, PayDB)
+		}
+		return names
 	}
 	out := []string{LockServer, PaymentResource, RailProxy, RailStub, Reconciler}
 	for n := range c.Executors {
@@ -100,15 +114,20 @@ func (c Config) names() []string {
 
 // check refuses what cannot be meant.
 func (c Config) check() error {
-	noPostgres := c.Postgres == nil && !(c.LocksOnly && c.Backend == BackendEtcd)
+	noPostgres := c.Postgres == nil && !(c.LocksOnly && c.Backend == BackendEtcd && !c.PayDB)
 	if c.RunDir == "" || c.BinDir == "" || noPostgres || c.Executors < 0 {
 		return fmt.Errorf("boot the stack: RunDir %q, BinDir %q, a PostgreSQL installation and a number of executors (%d) are needed", c.RunDir, c.BinDir, c.Executors)
 	}
 	if c.LocksOnly && c.Executors > 0 {
 		return fmt.Errorf("boot the stack: %d executors have nothing to do where there are locks only", c.Executors)
 	}
-	if err := c.checkBackend(); err != nil {
+	if err := errors.Join(c.checkBackend(), c.checkStandby()); err != nil {
 		return err
+	}
+	for name := range c.Volumes {
+		if owners[name] == "" || !slices.Contains(c.names(), name) {
+			return fmt.Errorf("boot the stack: there is a volume for %q, and this stack has no such database", name)
+		}
 	}
 	known := append(c.names(), executorGroup)
 	for name := range c.Env {

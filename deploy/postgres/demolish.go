@@ -27,7 +27,19 @@ func Demolish(ctx context.Context, folder string) error {
 	if err != nil {
 		return fmt.Errorf("find a data directory: %w", err)
 	}
-	return errors.Join(killServer(ctx, data), removeSharedMemory(data), removeTree(data), removeTree(folder))
+	return errors.Join(killServer(ctx, data), removeSharedMemory(data), unmount(data), removeTree(data), removeTree(folder))
+}
+
+// unmount takes away the volume on a data directory, where there is one and we may.
+func unmount(data string) error {
+	err := unix.Unmount(data, unix.MNT_DETACH)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOENT) {
+		return nil // there is none, or we could never have mounted one
+	}
+	if err != nil {
+		return fmt.Errorf("unmount the volume of a data directory: %w", err)
+	}
+	return nil
 }
 
 // killServer kills every process that works in the data directory: all of PostgreSQL's do, those that left the

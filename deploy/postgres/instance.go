@@ -32,6 +32,8 @@ type Options struct {
 	// Guard, where not nil, is told Folder's full path before that is made, so that somebody else can Demolish it should
 	// we not be able to.
 	Guard func(folder string) error
+	// Volume, where not nil, is what the data directory is put on.
+	Volume *Volume
 	// Progress hears what was decided; it may be nil.
 	Progress func(string)
 }
@@ -48,7 +50,8 @@ type Instance struct {
 	settings map[string]string
 	launcher process.Launcher
 	proc     process.Process
-	hadPort  bool // the server has run on this port: clients know it, so it is kept
+	volume   *volume // nil where the data is on the disk
+	hadPort  bool    // the server has run on this port: clients know it, so it is kept
 }
 
 // settings are those of every instance. Durability stays as PostgreSQL has it, on: what the suite kills must be able
@@ -63,7 +66,8 @@ var settings = map[string]string{
 	"wal_level":                       "logical",
 	"max_wal_senders":                 "10",
 	"max_replication_slots":           "10",
-	"wal_sender_timeout":              "0", // a paused server must not drop its witness when it resumes
+	"wal_sender_timeout":              "0",    // a paused server must not drop its witness when it resumes
+	"wal_retrieve_retry_interval":     "50ms", // a standby that lost its primary looks for it soon
 	"max_connections":                 "200",
 	"shared_buffers":                  "64MB",
 	"huge_pages":                      "off",
@@ -81,7 +85,15 @@ var settings = map[string]string{
 // Create copies the initialised data directory for a new instance. It is started by Start, and whoever creates it
 // removes it by Remove.
 func (in *Installation) Create(o Options) (*Instance, error) {
+	return in.create(o, func(i *Instance) error { return in.account.copyTree(i.view(), in.template) })
+}
+
+// create makes an instance whose data directory fill makes.
+func (in *Installation) create(o Options, fill func(*Instance) error) (*Instance, error) {
 	i := &Instance{name: o.Name, in: in, log: o.Log, launcher: o.Launcher, settings: maps.Clone(settings)}
+	if o.Volume != nil {
+		maps.Copy(i.settings, volumeSettings)
+	}
 	maps.Copy(i.settings, o.Settings)
 	if i.launcher == nil {
 		i.launcher = process.Direct{}
@@ -100,7 +112,10 @@ func (in *Installation) Create(o Options) (*Instance, error) {
 		err = os.Symlink(i.data, i.folder)
 	}
 	if err == nil {
-		err = in.account.copyTree(i.data, in.template)
+		err = i.mountVolume(o.Volume)
+	}
+	if err == nil {
+		err = fill(i)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create %s: %w", o.Name, err), i.Remove())
@@ -184,5 +199,10 @@ func (i *Instance) Remove() error {
 	if i.Running() {
 		return fmt.Errorf("remove %s: its server is still running", i.name)
 	}
-	return errors.Join(Demolish(context.Background(), i.folder), i.port.Release())
+	var errs []error
+	if i.volume != nil { // from here it can be seen in one way only, and it goes with its folder
+		errs = append(errs, removeSharedMemory(i.view()), i.volume.dir.Close())
+		i.volume = nil
+	}
+	return errors.Join(append(errs, Demolish(context.Background(), i.folder), i.port.Release())...)
 }

@@ -6,8 +6,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime"
 
 	"fenceproof/deploy/process"
 )
@@ -28,14 +26,7 @@ func Prepare(ctx context.Context, progress func(string)) (*Installation, error) 
 	if progress == nil {
 		progress = func(string) {}
 	}
-	if err := supported(runtime.GOOS, runtime.GOARCH); err != nil {
-		return nil, err
-	}
-	a, err := serverAccount(os.Geteuid())
-	if err != nil {
-		return nil, err
-	}
-	cache, err := a.cacheFolder()
+	a, cache, err := place()
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (i *Instance) Crash(ctx context.Context) error {
 	if !i.Running() {
 		return nil
 	}
-	err := errors.Join(process.Kill(ctx, i.proc), killServer(ctx, i.data), removeSharedMemory(i.data))
+	err := errors.Join(process.Kill(ctx, i.proc), killServer(ctx, i.data), removeSharedMemory(i.view()))
 	if err != nil {
 		return fmt.Errorf("crash %s: %w", i.name, err)
 	}

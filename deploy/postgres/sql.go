@@ -2,5 +2,23 @@ package postgres
 
 import _ "embed" // the statements
 
-//go:embed sql/role_exists.sql
-var roleExists string
+var (
+	//go:embed sql/role_exists.sql
+	roleExists string
+	//go:embed sql/create_standby_slot.sql
+	createStandbySlot string
+	//go:embed sql/drop_standby_slot.sql
+	dropStandbySlot string
+	//go:embed sql/standby_state.sql
+	standbyState string
+	//go:embed sql/count_at_work.sql
+	countAtWork string
+	//go:embed sql/flushed.sql
+	flushedSQL string
+	//go:embed sql/received.sql
+	receivedSQL string
+	//go:embed sql/promote.sql
+	promoteSQL string
+	//go:embed sql/in_recovery.sql
+	inRecovery string
+)

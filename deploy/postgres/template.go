@@ -67,8 +67,8 @@ func templateName(p programs, a account) string {
 	return p.version.String() + "-" + hex.EncodeToString(sum[:6])
 }
 
-// copyTree copies the data directory src, whose server does not run, to dst, which must not exist, and hands it to the
-// account.
+// copyTree copies the data directory src, whose server does not run, to dst, which must be empty or not exist, and hands it
+// to the account.
 func (a account) copyTree(dst, src string) error {
 	return filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -81,8 +81,10 @@ func (a account) copyTree(dst, src string) error {
 		to := filepath.Join(dst, rel)
 		switch {
 		case d.IsDir():
-			err = os.Mkdir(to, 0o700)
-		case d.Type().IsRegular() && d.Name() == "postmaster.pid":
+			if err = os.Mkdir(to, 0o700); rel == "." && errors.Is(err, os.ErrExist) {
+				err = nil // a volume is mounted there, or was
+			}
+		case d.Type().IsRegular() && (d.Name() == "postmaster.pid" || d.Name() == filler):
 			return nil
 		case d.Type().IsRegular():
 			err = copyFile(to, path)

@@ -25,6 +25,12 @@ func generators() []generator {
 		{Flaky, flakiness},
 		{string(Revoke), revokes},
 		{Sweep, sweeps},
+		{string(Clock), clocks},
+		{string(DiskFull), diskFulls},
+		{string(Restore), restores},
+		{string(RestoreUnguarded), unguardedRestores},
+		{string(Failover), failovers},
+		{string(FailoverAsync), asynchronousFailovers},
 	}
 }
 
@@ -106,7 +112,7 @@ func (p Plan) untangled() []Step {
 			return true
 		}
 		for _, t := range hits {
-			free[t] = s.At + s.For
+			free[t] = s.end()
 		}
 		return false
 	})

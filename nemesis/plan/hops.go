@@ -144,6 +144,17 @@ func (p Plan) routes() (all []Target) {
 
 // hits are the processes or links that a step by time has in its hands.
 func (p Plan) hits(s Step) []Target {
+	if s.Fault.OnStore() || s.Fault.OnStandby() {
+		held := p.Held()
+		if s.Fault.OnStandby() {
+			held = HeldByFailover()
+		}
+		var all []Target
+		for _, held := range held {
+			all = append(all, Target(held))
+		}
+		return all
+	}
 	r, err := s.Target.Route()
 	if !s.Fault.OnLink() || err != nil {
 		return []Target{s.Target}

@@ -53,6 +53,10 @@ type Step struct {
 	Message *Message `json:"message,omitempty"`
 	// Network is how a fault of links goes about it.
 	Network *Network `json:"network,omitempty"`
+	// Disk is how a fault of storage goes about it.
+	Disk *Disk `json:"disk,omitempty"`
+	// Clock is how a clock is moved.
+	Clock *Movement `json:"clock,omitempty"`
 	// At is the earliest time of the step, from the beginning of the drive.
 	At Duration `json:"at,omitempty"`
 	// On, where given, is the event that triggers the step: the first one after At. Then Delay passes.
@@ -71,7 +75,7 @@ const Pause Fault = "pause"
 
 // Faults lists all faults.
 func Faults() []Fault {
-	return []Fault{Pause, Kill, Cut, Hold, Slow, Reset, Delay, Drop, Duplicate, Reorder, Revoke}
+	return []Fault{Pause, Kill, Cut, Hold, Slow, Reset, Delay, Drop, Duplicate, Reorder, Revoke, Clock, Restore, RestoreUnguarded, DiskFull, Failover, FailoverAsync}
 }
 
 // Target says whom a step hits: a process by name, or Holder.
@@ -262,7 +266,7 @@ func (s Step) validate(p Plan) error {
 	if err := s.validateMessage(p); err != nil {
 		errs = append(errs, err)
 	}
-	for _, err := range []error{s.validateEnd(p), s.validateNetwork(p), s.validateRevoke()} {
+	for _, err := range []error{s.validateEnd(p), s.validateNetwork(p), s.validateRevoke(), s.validateClock(), s.validateDisk(p), s.validateRestore(p), s.validateFailover(p)} {
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -273,7 +277,7 @@ func (s Step) validate(p Plan) error {
 	if err := known("target", s.Target, p.targets()); err != nil {
 		errs = append(errs, err)
 	}
-	if s.On == "" && (s.Target == Holder || s.Until != "" || s.Delay != 0) {
+	if s.On == "" && !s.Fault.OnStore() && !s.Fault.OnStandby() && (s.Target == Holder || s.Until != "" || s.Delay != 0) {
 		bad("a step without \"on\" needs a process as target and knows neither \"until\" nor \"delay\"")
 	}
 	if s.beforeWrite() {
@@ -288,18 +292,14 @@ func (s Step) validateTime(p Plan) error {
 	if s.For < 0 || s.For == 0 && s.Fault != Drop && s.Fault != Duplicate && !s.Fault.OnKey() || s.At < 0 || s.Delay < 0 {
 		return errors.New("\"for\" must be positive, \"at\" and \"delay\" not negative")
 	}
-	end := s.At + s.For
-	if s.Fault == Duplicate {
-		end += s.Delay
-	}
-	if end > p.Drive {
+	if end := s.end(); end > p.Drive {
 		return fmt.Errorf("it may last until %s, after the drive has ended (%s)", end, p.Drive)
 	}
 	return nil
 }
 
 func (p Plan) targets() []Target {
-	all := []Target{Holder}
+	all := []Target{Holder, LockStore}
 	n, _ := p.holders()
 	for i := 1; i <= min(n, MaxExecutors); i++ {
 		all = append(all, Target(p.holder(i)))

@@ -89,7 +89,7 @@ func (p Plan) validateOverlaps() error {
 		switch {
 		case s.Timed():
 			timed = append(timed, s)
-		case !s.Fault.OnMessage() && !s.Fault.OnLink() && !s.Fault.OnKey() && s.Target.holds():
+		case !s.Fault.OnMessage() && !s.Fault.OnLink() && !s.Fault.OnKey() && s.stops():
 			most = p.Together // by events, at any time
 		}
 	}
@@ -97,22 +97,25 @@ func (p Plan) validateOverlaps() error {
 	for i, s := range timed {
 		stopped := most
 		for j, o := range timed {
-			if o.At > s.At || s.At >= o.At+o.For {
+			if o.At > s.At || s.At >= o.end() {
 				continue // o is not active when s begins
 			}
-			if o.Target.holds() {
+			if o.stops() {
 				stopped++
 			}
 			if j != i && (j < i || o.At < s.At) {
 				errs = append(errs, p.collision(o, s))
 			}
 		}
-		if n, noun := p.holders(); s.Target.holds() && stopped >= n {
+		if n, noun := p.holders(); s.stops() && stopped >= n {
 			errs = append(errs, fmt.Errorf("at %s all %d %s may be stopped, and nobody is left to take over", s.At, n, noun))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// stops tells whether s keeps somebody from working who holds keys. A clock that is wrong keeps nobody.
+func (s Step) stops() bool { return s.Target.holds() && s.Fault != Clock }
 
 // collision refuses a step that begins while another one has its process, or one of its links, in its hands.
 func (p Plan) collision(first, second Step) error {

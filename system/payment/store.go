@@ -71,8 +71,10 @@ var transient = []string{"08", "53", "57", "58", "40", "55P03", "25P03", "25006"
 func failed(doing string, err error) error {
 	var pe *pgconn.PgError
 	var scan pgx.ScanArgError
+	var noConnection *pgconn.ConnectError
 	outage := !errors.As(err, &scan)
-	if errors.As(err, &pe) {
+	// A database that takes no connections has refused no statement, whatever its reason: one whose disk is full says XX000.
+	if !errors.As(err, &noConnection) && errors.As(err, &pe) {
 		outage = slices.ContainsFunc(transient, func(c string) bool { return strings.HasPrefix(pe.Code, c) })
 	}
 	if outage {

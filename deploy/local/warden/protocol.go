@@ -41,6 +41,7 @@ const (
 	opSignal  operation = "signal"  // send a signal to a process that was started and not yet reaped
 	opGuard   operation = "guard"   // remember a leftover
 	opRelease operation = "release" // forget a leftover: it was removed, or is to be kept
+	opMount   operation = "mount"   // mount a volume, where the warden has a mount namespace of its own
 	opClose   operation = "close"   // end everything, answer, end
 )
 
@@ -52,6 +53,7 @@ type request struct {
 	Pid      int              `json:"pid,omitempty"`
 	Signal   int              `json:"signal,omitempty"`
 	Leftover *Leftover        `json:"leftover,omitempty"`
+	Volume   *Volume          `json:"volume,omitempty"`
 }
 
 // message is one line from the warden to the harness: an answer to the request with the same ID, or, with ID 0, the

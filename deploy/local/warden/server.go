@@ -87,6 +87,9 @@ func newServer() (*server, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of all orphans: %w", err)
 	}
+	if err := settleApart(); err != nil {
+		return nil, err
+	}
 	f := os.NewFile(socketFD, "harness")
 	conn, err := net.FileConn(f)
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -130,6 +133,8 @@ func (s *server) do(r request) {
 	case opRelease:
 		s.leftovers = slices.DeleteFunc(s.leftovers, func(l Leftover) bool { return l == *r.Leftover })
 		s.answer(r.ID, nil)
+	case opMount:
+		s.answer(r.ID, r.Volume.mount())
 	default:
 		s.answer(r.ID, fmt.Errorf("operation %q is unknown", r.Op))
 	}

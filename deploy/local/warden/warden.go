@@ -42,7 +42,10 @@ type Warden struct {
 
 // Start starts a warden for this process. Its messages, which it has only when something could not be removed, are
 // appended to the file log.
-func Start(ctx context.Context, log string) (*Warden, error) {
+func Start(ctx context.Context, log string) (*Warden, error) { return launch(ctx, log, nil) }
+
+// launch starts a warden whose command was changed by with, where that is not nil.
+func launch(ctx context.Context, log string, with func(*exec.Cmd)) (*Warden, error) {
 	if !asked.Load() {
 		return nil, errors.New("start the warden: the program must call warden.RunIfAsked before anything else")
 	}
@@ -55,7 +58,7 @@ func Start(ctx context.Context, log string) (*Warden, error) {
 	if err := errors.Join(err, ours.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the warden's socket: %w", err), theirs.Close())
 	}
-	cmd, err := begin(theirs, log)
+	cmd, err := begin(theirs, log, with)
 	if err := errors.Join(err, theirs.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the warden: %w", err), conn.Close())
 	}
@@ -78,7 +81,7 @@ func Start(ctx context.Context, log string) (*Warden, error) {
 }
 
 // begin runs the program that we are once more, in a session of its own: signals of the terminal do not reach it.
-func begin(socket *os.File, log string) (*exec.Cmd, error) {
+func begin(socket *os.File, log string, with func(*exec.Cmd)) (*exec.Cmd, error) {
 	out, err := process.Command{Path: name, Log: log}.OpenLog()
 	if err != nil {
 		return nil, err
@@ -88,6 +91,9 @@ func begin(socket *os.File, log string) (*exec.Cmd, error) {
 	cmd.Args, cmd.Dir, cmd.Env = []string{name}, "/", []string{"PATH=/usr/bin:/bin"}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = out, out, []*os.File{socket}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if with != nil {
+		with(cmd)
+	}
 	return cmd, cmd.Start()
 }
 

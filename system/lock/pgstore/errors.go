@@ -32,10 +32,11 @@ var unavailableClasses = []string{"08", "25", "28", "3D", "40", "53", "55", "57"
 func outcome(err error) error {
 	var refusal *pgconn.PgError
 	var scan pgx.ScanArgError
+	var noConnection *pgconn.ConnectError
 	switch {
 	case err == nil || errors.Is(err, pgx.ErrNoRows) || errors.As(err, &scan):
 		return err
-	case !errors.As(err, &refusal):
+	case errors.As(err, &noConnection), !errors.As(err, &refusal): // one that takes no connections has refused no statement
 		return fmt.Errorf("%w: %w", lock.ErrUnavailable, err)
 	}
 	switch refusal.Code {

@@ -1,0 +1,236 @@
+package invariant
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+// putBack begins the next epoch of the lock store's log: everybody was cut off, the log was read to its end, and the store
+// was put back. rows are what it holds now.
+func (w *world) putBack(epoch int, rows ...history.Change) {
+	clear(w.grants)
+	clear(w.sessions)
+	if len(rows) > 0 {
+		w.commitLock(epoch, rows...)
+		w.events[len(w.events)-1].Msg = snapshot
+	}
+	proc := contract.LockDB
+	if w.etcd {
+		proc = "etcd"
+	}
+	w.record(history.Event{W: history.LockDB, Type: contract.Info, Proc: proc, Op: history.OpWatermark, Epoch: epoch, Covers: w.clock})
+}
+
+// reissue grants the account's key in an epoch, with a token of the test's choice, and answers it.
+func (w *world) reissue(epoch int, proc, account string, token int64) {
+	r := w.send(history.Event{Op: contract.OpAcquire, Proc: contract.Process(proc), Key: keyPrefix + account, Session: "session-" + proc})
+	w.grant(epoch, proc, account, token)
+	w.answerAcquire(r, token)
+}
+
+func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T) {
+	w := bank()
+	alice, bob := w.acquire("executor-1", "alice"), w.acquire("executor-2", "bob")
+	w.putBack(1)
+	w.reissue(1, "executor-3", "alice", alice)
+	w.reissue(1, "executor-4", "bob", bob)
+	got := judged(w.events, nil)["INV-04"]
+	want := "2 tokens from 44 to 46 were issued twice, by a lock store that was put back to an older state: " +
+		"44 to executor-1 for payout:alice and again to executor-3 for payout:alice, 46 to executor-2 for payout:bob and again to executor-4 for payout:bob"
+	if got.Status != verdict.Violated || len(got.Violations) == 0 || got.Violations[0].Sentence != want {
+		t.Fatalf("%s: %s", got.Status, got.Reason)
+	}
+	if n := len(got.Violations[0].Events); n < 4 {
+		t.Errorf("%d events prove it", n)
+	}
+	if got.Danger["issued_twice"] != 2 || got.Danger["regrants_across"] != 2 {
+		t.Errorf("danger %v", got.Danger)
+	}
+}
+
+// More is issued twice than a sentence can tell.
+func TestTheSentenceAboutTokensIssuedTwiceStaysOne(t *testing.T) {
+	w := bank()
+	var tokens []int64
+	for range 30 {
+		tokens = append(tokens, w.acquire("executor-1", "alice"))
+		w.release("alice")
+	}
+	w.putBack(1)
+	for _, token := range tokens {
+		w.reissue(1, "executor-2", "alice", token)
+	}
+	got := judged(w.events, nil)["INV-04"]
+	first := got.Violations[0].Sentence
+	if !strings.HasPrefix(first, "30 tokens from 44 to 102 were issued twice") || !strings.HasSuffix(first, "and 25 more") || len(got.Violations) != verdict.MaxViolations {
+		t.Errorf("%d kept, the first: %s", len(got.Violations), first)
+	}
+}
+
+func TestAStoreThatWasMovedForwardBreaksNothing(t *testing.T) {
+	for name, begin := range map[string]func() *world{"pg": bank, "etcd": bankOnEtcd} {
+		t.Run(name, func(t *testing.T) {
+			w := begin()
+			w.acquire("executor-1", "alice")
+			w.acquire("executor-2", "bob")
+			w.release("bob")
+			w.putBack(1)
+			w.nextToken = 1 << 32
+			w.reissue(1, "executor-3", "alice", 1<<32)
+			w.reissue(1, "executor-2", "bob", 1<<32+2)
+			sound(t, "INV-06", w.events, 0)
+			if got := judged(w.events, nil)["INV-04"].Danger; got["regrants_across"] != 2 || got["issued_twice"] != 0 {
+				t.Errorf("danger %v", got)
+			}
+		})
+	}
+}
+
+// What a restored store holds was granted before. It is no grant of the new epoch, and what comes after it is above it.
+func TestTheRowsOfASnapshotAreNoGrants(t *testing.T) {
+	w := bank()
+	token := w.acquire("executor-1", "alice")
+	old := *w.grants["alice"]
+	row := history.Change{Table: "lock_entry", Kind: history.Insert, New: w.grantRow("alice", &old)}
+	w.putBack(1, row)
+	if got := judged(w.events, nil)["INV-04"]; got.Found != 0 {
+		t.Fatalf("%s: %s", got.Status, got.Reason)
+	}
+	waiting := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice"})
+	w.grants["alice"] = &old
+	w.grant(1, "executor-2", "alice", token-1)
+	w.loseAnswer(waiting)
+	if got := judged(w.events, nil)["INV-04"]; !strings.Contains(got.Reason, "executor-2 was granted key payout:alice with token 43 after 44 had been granted") {
+		t.Errorf("%s: %s", got.Status, got.Reason)
+	}
+}
+
+// A grant of an earlier epoch stands for no answer of the next: neither one that the store lost, nor one that it still holds.
+func TestAGrantOfAnEarlierEpochIsNotInTheLogOfTheNext(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		w := bank()
+		unheard := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice", Session: "session-executor-1"})
+		w.grant(0, "executor-1", "alice", 50)
+		var rows []history.Change
+		if held {
+			rows = append(rows, history.Change{Table: "lock_entry", Kind: history.Insert, New: w.grantRow("alice", w.grants["alice"])})
+		}
+		w.loseAnswer(unheard)
+		w.putBack(1, rows...)
+		r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice", Session: "session-executor-2"})
+		w.answerAcquire(r, 50)
+		w.watermarks()
+		got := judged(w.events, nil)
+		if !strings.Contains(got["INV-04"].Reason, "executor-2 was answered token 50 for key payout:alice, but the lock store's log has no such grant") {
+			t.Errorf("held %t: INV-04 is %s: %s", held, got["INV-04"].Status, got["INV-04"].Reason)
+		}
+		if !strings.Contains(got["DUR-01"].Reason, "the effect was not in the lockdb log by then") {
+			t.Errorf("held %t: DUR-01 is %s: %s", held, got["DUR-01"].Status, got["DUR-01"].Reason)
+		}
+	}
+}
+
+// What was answered must be in the log of its own epoch: that the next one holds the like is too late.
+func TestAGrantOfALaterEpochDoesNotMakeUpForOneThatWasAnsweredBefore(t *testing.T) {
+	w := bank()
+	r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice", Session: "session-executor-1"})
+	w.answerAcquire(r, 50)
+	clear(w.sessions)
+	w.grant(1, "executor-1", "alice", 50) // the first that is seen of the epoch
+	w.watermarks()
+	got := judged(w.events, nil)
+	for _, id := range []string{"INV-04", "DUR-01"} {
+		if got[id].Status != verdict.Violated {
+			t.Errorf("%s is %s: %s", id, got[id].Status, got[id].Reason)
+		}
+	}
+}
+
+// A call that was under way when the store was lost had its effect in the one epoch or in the other, or in none.
+func TestACallThatSpansTwoEpochsIsLeftOpen(t *testing.T) {
+	w := bank()
+	r := w.send(history.Event{Op: contract.OpOpenSession, Proc: "executor-1", Session: "session-late"})
+	w.putBack(1)
+	r.answer = answer{status: 201}
+	w.reply(r)
+	w.watermarks()
+	sound(t, "DUR-01", w.events, 1)
+}
+
+// A release under a token explains nothing about another grant that bears the same token.
+func TestAReleaseOfAnEarlierEpochEndsNoGrantOfTheNext(t *testing.T) {
+	w := bank()
+	token := w.acquire("executor-1", "alice")
+	w.release("alice")
+	w.putBack(1)
+	w.reissue(1, "executor-2", "alice", token)
+	g := w.grants["alice"]
+	w.commitLock(1, history.Change{Table: "lock_entry", Kind: history.Delete, Old: w.grantRow("alice", g)})
+	if got := judged(w.events, nil)["INV-06"]; !strings.Contains(got.Reason, "executor-2's grant of key payout:alice with token 44 ended before its expiry") {
+		t.Errorf("%s: %s", got.Status, got.Reason)
+	}
+}
+
+// An end that only the wiretap can explain is judged by what it saw, although the store's next epoch has begun.
+func TestTheLastEndsOfAnEpochAreJudged(t *testing.T) {
+	for name, begin := range map[string]func() *world{"pg": bank, "etcd": bankOnEtcd} {
+		t.Run(name, func(t *testing.T) {
+			w := begin()
+			w.acquire("executor-1", "alice")
+			w.free("alice")
+			w.putBack(1)
+			if got := judged(w.events, nil)["INV-06"]; got.Found != 1 {
+				t.Errorf("%d found: %s", got.Found, got.Reason)
+			}
+		})
+	}
+}
+
+// On etcd a later grant of the same token lives although the earlier one has ended.
+func TestARenewalOnEtcdIsOfTheGrantOfItsOwnEpoch(t *testing.T) {
+	w := bankOnEtcd()
+	token := w.acquire("executor-1", "alice")
+	w.release("alice")
+	w.putBack(1)
+	r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "payout:alice", Session: "session-executor-1"})
+	n := w.send(history.Event{Op: contract.OpRenew, Proc: "executor-1", Key: "payout:alice", Token: token, Session: "session-executor-1"})
+	w.answerAcquire(r, token)
+	w.answerAcquire(n, token)
+	w.grant(1, "executor-1", "alice", token)
+	if got := judged(w.events, nil)["INV-06"]; got.Found != 0 {
+		t.Errorf("%s: %s", got.Status, got.Reason)
+	}
+}
+
+func TestAKeyIsHeldByWhomTheRestoredStoreSays(t *testing.T) {
+	for name, begin := range map[string]func() live{"pg": drive, "etcd": driveOnEtcd} {
+		for _, c := range []struct {
+			name  string
+			held  bool // by the restored store
+			found int64
+		}{{"the restored store knows of nobody", false, 0}, {"the restored store knows of a holder, who died", true, 1}} {
+			t.Run(name+", "+c.name, func(t *testing.T) {
+				l := begin()
+				l.acquire("executor-1", "alice")
+				var rows []history.Change
+				if g := l.grants["alice"]; c.held {
+					rows = append(rows, history.Change{Table: "lock_session", Kind: history.Insert, New: l.sessionRow(g, l.clock, l.clock+worldSession)},
+						history.Change{Table: "lock_entry", Kind: history.Insert, New: l.grantRow("alice", g)})
+				}
+				l.pass(time.Second)
+				l.putBack(1, rows...)
+				l.watched(4 * time.Second)
+				l.refused("executor-2")
+				l.phase("collect")
+				if got := l.progress(); got.Found != c.found {
+					t.Errorf("%d found, want %d: %s", got.Found, c.found, got.Reason)
+				}
+			})
+		}
+	}
+}

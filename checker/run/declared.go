@@ -1,0 +1,32 @@
+package run
+
+import (
+	"cmp"
+	"slices"
+
+	"fenceproof/checker/verdict"
+	"fenceproof/nemesis/plan"
+)
+
+// declared is what the steps of a plan break on purpose, nil where they break nothing: such a run is judged as a negative
+// control is. A store that was put back without care grants tokens twice. Workers may not come to an end in time then:
+// with a low token they are late from the start, and wait for the tokens to come past the fences again. A standby that
+// nobody waited for may do the same, and does not where it lacks fewer tokens than a sequence is ahead of itself in the log.
+func declared(p plan.Plan) *verdict.Expectation {
+	has := func(f plan.Fault) bool {
+		return slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Fault == f })
+	}
+	switch {
+	case has(plan.RestoreUnguarded):
+		return &verdict.Expectation{DeclaredBy: string(plan.RestoreUnguarded), Must: []string{"INV-04"}, May: []string{"LIVE-01"}}
+	case has(plan.FailoverAsync):
+		return &verdict.Expectation{DeclaredBy: string(plan.FailoverAsync), Must: []string{}, May: []string{"INV-04", "LIVE-01"}}
+	}
+	return nil
+}
+
+// expecting is c with the expectation that its plan declares, where nobody gave another.
+func (c Config) expecting() Config {
+	c.Expect = cmp.Or(c.Expect, declared(c.Plan))
+	return c
+}

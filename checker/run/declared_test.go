@@ -1,0 +1,65 @@
+package run
+
+import (
+	"strings"
+	"testing"
+
+	"fenceproof/checker/verdict"
+	"fenceproof/nemesis/plan"
+)
+
+func unguarded() plan.Plan {
+	return plan.Plan{Nemesis: plan.Script, Steps: []plan.Step{{Fault: plan.Pause}, {Fault: plan.RestoreUnguarded}}}
+}
+
+func TestAPlanThatBreaksSomethingOnPurposeDeclaresIt(t *testing.T) {
+	if c := (Config{Plan: unguarded()}).expecting(); c.Expect == nil || c.Expect.String() != "INV-04,LIVE-01?" || c.Expect.DeclaredBy != "restore-unguarded" {
+		t.Errorf("it declares %+v", c.Expect)
+	}
+	own := &verdict.Expectation{Must: []string{"INV-02"}}
+	if c := (Config{Plan: unguarded(), Expect: own}).expecting(); c.Expect != own {
+		t.Errorf("what was asked for became %+v", c.Expect)
+	}
+	p := unguarded()
+	p.Steps[1].Fault = plan.Restore
+	if c := (Config{Plan: p}).expecting(); c.Expect != nil {
+		t.Errorf("a restore by the procedure declares %+v", c.Expect)
+	}
+}
+
+// A run whose nemesis declares what it breaks is told from one that broke, and from one in which nothing did.
+func TestWhatIsDeclaredAndFoundIsNoFailure(t *testing.T) {
+	const sentence = "2 tokens were issued twice"
+	for _, c := range []struct {
+		name     string
+		statuses map[string]verdict.Status // of what did not pass
+		exit     int
+		says     string
+	}{
+		{"found", map[string]verdict.Status{"INV-04": verdict.Violated}, verdict.ExitPass, "VIOLATED AS DECLARED: violated as restore-unguarded declares (INV-04,LIVE-01?): " + sentence},
+		{"found, with what may fall", map[string]verdict.Status{"INV-04": verdict.Violated, "LIVE-01": verdict.Violated}, verdict.ExitPass, "VIOLATED AS DECLARED: "},
+		{"not found", nil, verdict.ExitOpen, "NOT AS DECLARED: INV-04 not violated, although restore-unguarded breaks it on purpose"},
+		{"found, and something else", map[string]verdict.Status{"INV-04": verdict.Violated, "INV-02": verdict.Violated}, verdict.ExitViolated, "NOT AS DECLARED: INV-02 violated"},
+		{"found, and something is not known", map[string]verdict.Status{"INV-04": verdict.Violated, "INV-02": verdict.Inconclusive}, verdict.ExitOpen, "NOT AS DECLARED: "},
+	} {
+		v := verdict.Run{Expect: declared(unguarded())}
+		for _, id := range []string{"INV-02", "INV-04", "LIVE-01"} {
+			inv := verdict.Invariant{ID: id, Status: verdict.Pass}
+			if s, ok := c.statuses[id]; ok {
+				inv.Status = s
+			}
+			if inv.Status == verdict.Violated {
+				inv.Violations = []verdict.Violation{{Sentence: sentence}}
+			}
+			v.Invariants = append(v.Invariants, inv)
+		}
+		v.Conclude()
+		var out strings.Builder
+		if err := Print(&out, &v, true); err != nil {
+			t.Fatal(err)
+		}
+		if v.Exit != c.exit || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: exit status %d, and it prints %s", c.name, v.Exit, out.String())
+		}
+	}
+}

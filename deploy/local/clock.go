@@ -1,0 +1,143 @@
+package local
+
+import (
+	"context"
+	_ "embed" // the statement
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"fenceproof/deploy/vskew"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Clock is the wall clock of one process of the stack, or of a database server with all of its processes.
+type Clock struct {
+	process Process
+	read    func(ctx context.Context) (least, most time.Duration, err error)
+	close   func(ctx context.Context) error
+}
+
+// clockSQL asks a database for its time.
+//
+//go:embed sql/clock.sql
+var clockSQL string
+
+// Clock is the clock of the process of that name. A client cannot be asked for its time, as it serves nobody, and so has no
+// clock. Close gives it up.
+func (s *Stack) Clock(ctx context.Context, name string) (*Clock, error) {
+	if err := vskew.Supported(); err != nil {
+		return nil, fmt.Errorf("move the clock of %s: %w", name, err)
+	}
+	p, err := s.Process(name)
+	if err != nil {
+		return nil, err
+	}
+	c := &Clock{process: p, close: func(context.Context) error { return nil }}
+	switch p := p.(type) {
+	case *database:
+		url := p.SuperURL("postgres")
+		old, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return nil, fmt.Errorf("connect to %s to read its clock: %w", name, err)
+		}
+		c.close = old.Close
+		c.read = func(ctx context.Context) (least, most time.Duration, err error) { return readDatabase(ctx, old, url) }
+	case *member:
+		c.read = func(ctx context.Context) (least, most time.Duration, err error) {
+			return readHTTP(ctx, p.URL()+"/version")
+		}
+	default:
+		url, err := s.AdminURL(name)
+		if err != nil {
+			return nil, fmt.Errorf("move the clock of %s: %w", name, err)
+		}
+		c.read = func(ctx context.Context) (least, most time.Duration, err error) { return readHTTP(ctx, url+"/healthz") }
+	}
+	return c, nil
+}
+
+// Running tells whether there is a process whose clock it is.
+func (c *Clock) Running() bool { return c.process.Running() }
+
+// Close gives the clock up and leaves it as it stands.
+func (c *Clock) Close(ctx context.Context) error { return c.close(ctx) }
+
+// Move puts the clock by ahead of the true time, or behind it where by is negative; a server's in all of its processes. A
+// process that has ended has no clock, and the one that is started in its place has the true time.
+func (c *Clock) Move(ctx context.Context, by time.Duration) error {
+	if !c.process.Running() {
+		return fmt.Errorf("move the clock of %s: it has ended", c.process.Name())
+	}
+	if err := vskew.MoveFamily(ctx, c.process.Pid(), by); err != nil {
+		return fmt.Errorf("move the clock of %s: %w", c.process.Name(), err)
+	}
+	return nil
+}
+
+// Read asks the process what time it is, and tells by how much its clock is ahead of this process's: at least and at most.
+// A database is asked over a connection that was there before and over a fresh one; a service answers with its Date, which
+// is in whole seconds.
+func (c *Clock) Read(ctx context.Context) (least, most time.Duration, err error) {
+	if least, most, err = c.read(ctx); err != nil {
+		return 0, 0, fmt.Errorf("read the clock of %s: %w", c.process.Name(), err)
+	}
+	return least, most, nil
+}
+
+// ahead bounds by how much a clock is ahead that showed a time from first to last, at some moment between two of this
+// process's.
+func ahead(first, last, sent, answered time.Time) (least, most time.Duration) {
+	return first.Round(0).Sub(answered.Round(0)), last.Round(0).Sub(sent.Round(0))
+}
+
+// readDatabase is the hull of what both connections say: they agree unless one of its processes was left out.
+func readDatabase(ctx context.Context, old *pgx.Conn, url string) (least, most time.Duration, err error) {
+	fresh, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, fresh.Close(context.WithoutCancel(ctx))) }()
+	for i, conn := range []*pgx.Conn{old, fresh} {
+		var at time.Time
+		sent := time.Now()
+		if err := conn.QueryRow(ctx, clockSQL).Scan(&at); err != nil {
+			return 0, 0, err
+		}
+		l, m := ahead(at, at.Add(time.Microsecond), sent, time.Now())
+		if i == 0 || l < least {
+			least = l
+		}
+		if i == 0 || m > most {
+			most = m
+		}
+	}
+	return least, most, nil
+}
+
+// readHTTP goes by the Date of an answer, whatever that is.
+func readHTTP(ctx context.Context, url string) (least, most time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	sent := time.Now()
+	resp, err := probe.Do(req)
+	if err != nil {
+		return 0, 0, err
+	}
+	answered := time.Now()
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20)); err != nil {
+		return 0, 0, err
+	}
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s answers without a date: %w", url, err)
+	}
+	least, most = ahead(date, date.Add(time.Second), sent, answered)
+	return least, most, nil
+}

@@ -1,0 +1,96 @@
+//go:build linux && amd64
+
+package local
+
+import (
+	"testing"
+	"time"
+)
+
+// reads reads the clock until what it says is narrower than a second, and fails unless by is among it.
+func reads(t *testing.T, c *Clock, by time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		least, most, err := c.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if least > by || by > most {
+			t.Errorf("%s is %s to %s ahead, and not %s", c.process.Name(), least, most, by)
+			return
+		}
+		if most-least < 3*time.Second { // a whole second, and what the answer took
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s never answers soon enough to tell its time", c.process.Name())
+		}
+	}
+}
+
+func TestTheClockOfEveryKindOfProcessIsMovedAndRightAgain(t *testing.T) {
+	s := boot(t, config(t))
+	for _, name := range []string{LockDB, PayDB, LockServer, PaymentResource, RailProxy, RailStub, Reconciler, Executor(1)} {
+		c, err := s.Clock(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range []time.Duration{time.Hour, -time.Hour, 0} {
+			if err := c.Move(t.Context(), by); err != nil {
+				t.Fatal(err)
+			}
+			reads(t, c, by)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	other, err := s.Clock(t.Context(), Executor(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads(t, other, 0)
+}
+
+func TestAProcessThatIsStartedAgainHasTheTrueTime(t *testing.T) {
+	s := boot(t, config(t))
+	for _, name := range []string{LockDB, LockServer} {
+		c, err := s.Clock(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Move(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		reads(t, c, time.Hour)
+		p, err := s.Process(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Move(t.Context(), time.Minute); err == nil {
+			t.Errorf("the clock of %s was moved, and it has ended", name)
+		}
+		_ = c.Close(t.Context()) // the server that it was connected to is gone
+		if err := p.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fresh, err := s.Clock(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads(t, fresh, 0)
+		if err := fresh.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAClientThatServesNobodyHasNoClockToRead(t *testing.T) {
+	s := &Stack{services: map[string]*service{"lock-client-1": {name: "lock-client-1", client: true}}}
+	if _, err := s.Clock(t.Context(), "lock-client-1"); err == nil {
+		t.Error("it has one")
+	}
+}

@@ -1,0 +1,189 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"fenceproof/deploy/etcd"
+	"fenceproof/deploy/local/warden"
+	"fenceproof/deploy/process"
+)
+
+// Backup is what keeps the locks as it was at some time: a copy of lockdb's data, or a snapshot of etcd. It serves once, and
+// is gone when a later one is made, or the stack closes.
+type Backup struct {
+	s    *Stack
+	path string
+}
+
+// Path is where the backup is: a data directory, or a snapshot's file.
+func (b *Backup) Path() string { return b.path }
+
+// BackUpLocks copies what keeps the locks, while it runs.
+func (s *Stack) BackUpLocks(ctx context.Context) (*Backup, error) {
+	if s.config.Backend == BackendEtcd {
+		b, err := s.newBackup(ctx, filepath.Join(s.config.RunDir, "data", "etcd.snapshot"))
+		if err != nil {
+			return nil, err
+		}
+		return b, s.saveSnapshot(ctx, b.path)
+	}
+	d, err := s.database(LockDB)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.newBackup(ctx, d.DataFolder()+".backup")
+	if err != nil {
+		return nil, err
+	}
+	return b, d.do(ctx, func(ctx context.Context) error { return d.Instance.Backup(ctx, b.path) })
+}
+
+// newBackup makes room for a backup, and sees to it that it does not outlive the run.
+func (s *Stack) newBackup(ctx context.Context, path string) (*Backup, error) {
+	if err := s.dropBackup(ctx); err != nil {
+		return nil, err
+	}
+	b := &Backup{s, path}
+	if err := s.warden.Guard(ctx, warden.Leftover{Kind: warden.Folder, Path: path}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backup = b
+	return b, nil
+}
+
+// dropBackup deletes the backup there is, if there is one.
+func (s *Stack) dropBackup(ctx context.Context) error {
+	s.mu.Lock()
+	b := s.backup
+	s.backup = nil
+	s.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	if err := os.RemoveAll(b.path); err != nil {
+		return fmt.Errorf("delete a backup: %w", err)
+	}
+	return s.warden.Release(ctx, warden.Leftover{Kind: warden.Folder, Path: b.path})
+}
+
+// PutBack puts the backup in the place of what keeps the locks, all of which must have been killed, and starts that. Where
+// it is etcd, make turns the snapshot into a member's data directory; nil stands for etcdutl and nothing else.
+func (b *Backup) PutBack(ctx context.Context, make MakeData) error {
+	if b.s.config.Backend == BackendEtcd {
+		return b.s.putEtcdBack(ctx, b.path, make)
+	}
+	d, err := b.s.database(LockDB)
+	if err != nil {
+		return err
+	}
+	if err := d.do(ctx, func(context.Context) error { return d.Instance.ReplaceData(b.path) }); err != nil {
+		return err
+	}
+	return d.Restart(ctx)
+}
+
+// MakeData makes dir, the data directory of a member of etcd, from a snapshot. flags are etcdutl's own about the member.
+type MakeData func(ctx context.Context, snapshot, dir string, flags []string) error
+
+// saveSnapshot asks one member after the other. Each has all that was committed when it is asked, but for what it is just
+// about to hear.
+func (s *Stack) saveSnapshot(ctx context.Context, file string) error {
+	s.mu.Lock()
+	members := slices.Clone(s.members)
+	s.mu.Unlock()
+	var errs []error
+	for _, m := range members {
+		err := m.do(ctx, func(ctx context.Context) error { return m.Member.SaveSnapshot(ctx, file) })
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("back up etcd: %w", errors.Join(errs...))
+}
+
+// putEtcdBack makes every member's data from the snapshot, and starts them together: none is healthy alone.
+func (s *Stack) putEtcdBack(ctx context.Context, snapshot string, make MakeData) error {
+	s.mu.Lock()
+	members := slices.Clone(s.members)
+	s.mu.Unlock()
+	if make == nil {
+		make = s.config.Etcd.RestoreSnapshot
+	}
+	for _, m := range members {
+		err := m.do(ctx, func(ctx context.Context) error {
+			return m.Member.ReplaceData(func(dir string) error { return make(ctx, snapshot, dir, m.Member.RestoreFlags()) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, m := range members { // one after the other, as at first
+		if err := m.Restart(ctx); err != nil {
+			return err
+		}
+	}
+	return s.AwaitEtcd(ctx)
+}
+
+// EtcdNames are the members' names; none where the lock backend is PostgreSQL.
+func (s *Stack) EtcdNames() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		names = append(names, m.Name())
+	}
+	return names
+}
+
+// SnapshotRevision is the revision that a snapshot of etcd was taken at.
+func (s *Stack) SnapshotRevision(ctx context.Context, file string) (int64, error) {
+	if s.config.Etcd == nil {
+		return 0, errors.New("there is no etcd in this stack")
+	}
+	return s.config.Etcd.SnapshotRevision(ctx, file)
+}
+
+// Etcdutl is etcd's program of that name.
+func (s *Stack) Etcdutl() string { return s.config.Etcd.Program("etcdutl") }
+
+// lockctl is the operator's program.
+const lockctl = "lockctl"
+
+// Operate runs the operator's command and gives what it printed. It reaches the databases past the links, as an operator
+// on the spot would. An error has the text that it printed for people.
+func (s *Stack) Operate(ctx context.Context, args ...string) (string, error) {
+	env := baseVariables()
+	env.set(map[string]string{"LOCK_BACKEND": BackendPG})
+	for variable, db := range map[string]string{"LOCK_DATASOURCE_URL": LockDB, "PAYMENTS_DATASOURCE_URL": PayDB} {
+		if url, err := s.AppURL(db); err == nil {
+			env[variable] = url
+		}
+	}
+	if s.config.Backend == BackendEtcd {
+		env.set(map[string]string{"LOCK_BACKEND": BackendEtcd, "ETCD_ENDPOINTS": etcd.Endpoints(s.EtcdURLs()), "ETCDUTL": s.Etcdutl()})
+	}
+	log := s.LogPath(lockctl)
+	from := logSize(log)
+	p, err := s.warden.Launch(ctx, process.Command{Path: filepath.Join(s.config.BinDir, lockctl), Args: args, Env: env.list(), Dir: filepath.Dir(log), Log: log})
+	if err != nil {
+		return "", fmt.Errorf("run lockctl: %w", err)
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		return "", errors.Join(fmt.Errorf("lockctl does not end: %w", context.Cause(ctx)), process.Kill(context.WithoutCancel(ctx), p))
+	}
+	text := logSince(log, from)
+	if p.Status() != "exit status 0" {
+		return text, fmt.Errorf("lockctl %s: %s:\n%s", args[0], p.Status(), lastLines(text))
+	}
+	return text, nil
+}

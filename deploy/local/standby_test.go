@@ -1,0 +1,177 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// withStandby boots the lock server, lockdb and a standby of it, and gives lockdb a table for words.
+func withStandby(t *testing.T, kind Standby) *Stack {
+	t.Helper()
+	c := config(t)
+	c.Executors, c.LocksOnly, c.Standby = 0, true, kind
+	s := boot(t, c)
+	if _, err := say(t, s, "CREATE TABLE word (text TEXT)"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// say runs a statement over the lock server's link to lockdb, on a connection of its own.
+func say(t *testing.T, s *Stack, sql string) (text string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.databaseURL(LockServer, LockDB))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	rows, err := c.Query(ctx, sql)
+	if err != nil {
+		return "", err
+	}
+	for rows.Next() {
+		if err := rows.Scan(&text); err != nil {
+			return "", err
+		}
+	}
+	return text, rows.Err()
+}
+
+// failOver kills lockdb and has its standby serve in its place.
+func failOver(t *testing.T, s *Stack) {
+	t.Helper()
+	if err := s.CutOffLockDB(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	old, err := s.Process(LockDB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PromoteStandby(t.Context()); err == nil {
+		t.Fatal("a standby was promoted beside a lockdb that runs")
+	}
+	if err := old.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PromoteStandby(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ReconnectLockDB(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := s.Process(LockDB); err != nil || now.Pid() == old.Pid() || old.Running() {
+		t.Fatalf("lockdb is process %d after the promotion and was %d; %v", now.Pid(), old.Pid(), err)
+	}
+}
+
+const allWords = "SELECT coalesce(string_agg(text, ' ' ORDER BY text), '') FROM word"
+
+func TestACommitThatTheStandbyDoesNotHaveIsNotAnswered(t *testing.T) {
+	s := withStandby(t, SynchronousStandby)
+	if _, err := say(t, s, "INSERT INTO word VALUES ('answered')"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.StarveStandby(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error, 1)
+	go func() { // ends with its connection, when the link leads elsewhere
+		_, err := say(t, s, "INSERT INTO word VALUES ('unanswered')")
+		answer <- err
+	}()
+	d, err := s.database(LockDB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a commit that waits for the standby", func() bool { return waiting(t, d) == 1 })
+	failOver(t, s)
+	if err := <-answer; err == nil {
+		t.Error("it was answered, and only the server that was lost had it")
+	}
+	if got, err := say(t, s, allWords); err != nil || got != "answered" {
+		t.Errorf("the promoted server has %q: %v", got, err)
+	}
+	admin, err := s.AdminURL(LockServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a lock server that is ready again", func() bool { return ready(t.Context(), admin+"/readyz") == nil })
+	if died := s.Died(); len(died) > 0 {
+		t.Errorf("what was killed is told to have died by itself: %v", died)
+	}
+}
+
+// waiting is how many commits wait for a standby.
+func waiting(t *testing.T, d *database) (n int) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), d.SuperURL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAStandbyThatNobodyWaitsForLacksWhatWasAnsweredWhileItWasCutOff(t *testing.T) {
+	s := withStandby(t, AsynchronousStandby)
+	for round := range 2 {
+		if _, err := say(t, s, fmt.Sprintf("INSERT INTO word VALUES ('kept-%d')", round)); err != nil {
+			t.Fatal(err)
+		}
+		d, standby, err := s.pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := fmt.Sprintf("SELECT count(*) = 1 FROM word WHERE text = 'kept-%d'", round)
+		await(t, "the standby to have what was written before", func() bool { return isSo(t, standby, kept) })
+		if err := s.StarveStandby(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := say(t, s, "INSERT INTO word VALUES ('lost')"); err != nil {
+			t.Fatal(err)
+		}
+		if !isSo(t, d, "SELECT count(*) = 1 FROM word WHERE text = 'lost'") {
+			t.Fatal("it was answered and is not there")
+		}
+		failOver(t, s)
+		if err := s.OpenStandby(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.OpenStandby(t.Context()); err == nil {
+			t.Fatal("lockdb got a second standby")
+		}
+	}
+	if got, err := say(t, s, allWords); err != nil || got != "kept-0 kept-1" {
+		t.Errorf("the server that was promoted last has %q: %v", got, err)
+	}
+}
+
+// isSo asks a server; one that does not know yet what the question is about says no.
+func isSo(t *testing.T, d *database, question string) (yes bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, d.SuperURL(LockDB))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	return c.QueryRow(ctx, question).Scan(&yes) == nil && yes
+}
+
+func TestAStandbyThatCannotBeMeantIsRefused(t *testing.T) {
+	for _, c := range []Config{{Backend: BackendEtcd, Standby: SynchronousStandby}, {Standby: "quick"}} {
+		if err := c.checkStandby(); err == nil {
+			t.Errorf("backend %q with standby %q was accepted", c.Backend, c.Standby)
+		}
+	}
+}

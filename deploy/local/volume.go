@@ -1,0 +1,89 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"fenceproof/deploy/local/warden"
+	"fenceproof/deploy/postgres"
+	"fenceproof/deploy/process"
+)
+
+// startWarden starts the warden, in a mount namespace of its own where there is a volume to mount.
+func (s *Stack) startWarden(ctx context.Context) (err error) {
+	start := warden.Start
+	if len(s.config.Volumes) > 0 {
+		start = warden.StartApart
+	}
+	s.warden, err = start(ctx, s.LogPath("warden"))
+	return err
+}
+
+// volume is what a database's data is put on; nil for the disk.
+func (s *Stack) volume(ctx context.Context, name string) *postgres.Volume {
+	bytes, ok := s.config.Volumes[name]
+	if !ok {
+		return nil
+	}
+	return &postgres.Volume{Bytes: bytes, Mount: func(folder string, bytes int64, owner *process.User) (*os.File, error) {
+		return s.warden.Mount(ctx, warden.Volume{Folder: folder, Bytes: bytes, User: owner})
+	}}
+}
+
+// Volume is the database of that name, LockDB or PayDB, as something that can run out of space.
+func (s *Stack) Volume(name string) (Volume, error) {
+	d, err := s.database(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := s.config.Volumes[name]; !ok {
+		return nil, fmt.Errorf("the data of %s has no volume of its own", name)
+	}
+	return d, nil
+}
+
+// Volume is a database whose data is on a volume of its own.
+type Volume interface {
+	// Fill fills the volume, and returns what was seen of that: that nothing is free, and how the server refused to write.
+	// From then on the server may end by itself.
+	Fill(ctx context.Context) (seen string, err error)
+	// ExhaustLog uses up what a full server has left of its write-ahead log, which ends it.
+	ExhaustLog(ctx context.Context) (seen string, err error)
+	// Free takes away what fills it.
+	Free(ctx context.Context) error
+	// Writes is nil once the server writes again. One that has ended by itself is started.
+	Writes(ctx context.Context) error
+}
+
+func (d *database) Fill(ctx context.Context) (seen string, err error) {
+	err = d.do(ctx, func(ctx context.Context) (err error) {
+		d.asked = true
+		seen, err = d.Instance.Fill(ctx)
+		return err
+	})
+	return seen, err
+}
+
+func (d *database) ExhaustLog(ctx context.Context) (seen string, err error) {
+	err = d.do(ctx, func(ctx context.Context) (err error) {
+		seen, err = d.Instance.ExhaustLog(ctx)
+		return err
+	})
+	return seen, err
+}
+
+func (d *database) Free(ctx context.Context) error { return d.do(ctx, d.Instance.Free) }
+
+func (d *database) Writes(ctx context.Context) error {
+	return d.do(ctx, func(ctx context.Context) error {
+		if !d.Instance.Running() {
+			if err := d.Instance.Start(ctx); err != nil {
+				return err
+			}
+		}
+		err := d.Instance.Writes(ctx)
+		d.asked = d.asked && err != nil
+		return err
+	})
+}

@@ -1,0 +1,1 @@
+SELECT pg_backup_start($1, fast => true)

@@ -1,0 +1,197 @@
+package nemesis
+
+// Clock: a wall clock that is wrong changes nobody's rights but those that it decides: a client's none, the lock store's
+// when a lease is over, and even then never who writes last.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/nemesis/plan"
+)
+
+// Clocks is what a Stack can do besides, where the wall clocks of processes can be moved.
+type Clocks interface {
+	Clock(context.Context, contract.Process) (Clock, error)
+	// ClockHealed sets right what a clock that was ahead has left behind, as an operator would. Left behind is what says what
+	// was done.
+	ClockHealed(context.Context, contract.Process) (left string, err error)
+}
+
+// Clock is the wall clock of a process.
+type Clock interface {
+	// Running tells whether there is a process whose clock it is.
+	Running() bool
+	// Move puts it so far ahead of the true time, or behind.
+	Move(ctx context.Context, by time.Duration) error
+	// Read asks the process for the time: by how much it is ahead of the harness's clock, at least and at most.
+	Read(ctx context.Context) (least, most time.Duration, err error)
+	Close(ctx context.Context) error
+}
+
+// Times of a moved clock.
+const (
+	clockLimit = 6 * time.Second        // for it to be seen; a drift has to come that far first
+	rightLimit = 20 * time.Second       // for it to be right again, with what it has left behind
+	driftEvery = 50 * time.Millisecond  // between two small steps of a drift
+	readEvery  = 70 * time.Millisecond  // between two questions
+	readLimit  = 2 * time.Second        // for the answer to one
+	tooFar     = 500 * time.Millisecond // a clock that never was as far ahead has left nothing behind
+)
+
+// skew is one movement of one clock.
+type skew struct {
+	stack  Clocks
+	target contract.Process
+	how    plan.Movement
+	clock  Clock
+
+	stop   context.CancelFunc // of what moves the clock all the while
+	moving sync.WaitGroup
+	mu     sync.Mutex
+	by     time.Duration // as it was moved last
+	far    time.Duration // as far ahead as it ever was
+	failed error
+	told   string
+	right  string
+}
+
+func (e *Engine) skew(s plan.Step, target contract.Process) (fault, error) {
+	stack, ok := e.stack.(Clocks)
+	if !ok || s.Clock == nil {
+		return nil, fmt.Errorf("%s: the clocks of this stack cannot be moved", s.Fault)
+	}
+	return &skew{stack: stack, target: target, how: *s.Clock}, nil
+}
+
+func (f *skew) limits() (inject, heal time.Duration) { return clockLimit, rightLimit }
+func (f *skew) seen() string                         { return f.told }
+func (f *skew) healed() string                       { return f.right }
+
+// inject moves the clock and returns when the process was heard to say so.
+func (f *skew) inject(ctx context.Context) (err error) {
+	if f.clock, err = f.stack.Clock(ctx, f.target); err != nil {
+		return err
+	}
+	moving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.stop = stop
+	switch {
+	case f.how.Drift != 0:
+		began := time.Now()
+		f.moving.Go(func() {
+			f.again(moving, driftEvery, func() time.Duration {
+				return time.Duration(time.Since(began).Seconds() * float64(f.how.Drift))
+			})
+		})
+	case f.how.Strobe != 0:
+		n := 0
+		f.moving.Go(func() {
+			f.again(moving, time.Duration(f.how.Strobe), func() time.Duration { n++; return time.Duration(f.how.By) * time.Duration(n%2) })
+		})
+	default:
+		if err := f.move(ctx, time.Duration(f.how.By)); err != nil {
+			return err
+		}
+	}
+	f.told, err = f.watch(ctx)
+	return err
+}
+
+// move moves the clock and remembers how far.
+func (f *skew) move(ctx context.Context, by time.Duration) error {
+	f.mu.Lock()
+	f.far = max(f.far, by)
+	f.mu.Unlock()
+	err := f.clock.Move(ctx, by)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.by = by
+	return err
+}
+
+// again moves the clock all the while, until ctx ends or it cannot be moved.
+func (f *skew) again(ctx context.Context, every time.Duration, by func() time.Duration) {
+	for {
+		if err := f.move(context.WithoutCancel(ctx), by()); err != nil {
+			f.mu.Lock()
+			f.failed = err
+			f.mu.Unlock()
+			return
+		}
+		if !wait(ctx, every) {
+			return
+		}
+	}
+}
+
+// watch asks for the time until what is said can be nothing but the movement.
+func (f *skew) watch(ctx context.Context) (string, error) {
+	var all sightings
+	for {
+		least, most, err := f.ask(ctx)
+		if err == nil {
+			if text, done := all.take(f.how, least, most); done {
+				return text, nil
+			}
+		}
+		f.mu.Lock()
+		failed := f.failed
+		f.mu.Unlock()
+		if failed != nil || !wait(ctx, readEvery) {
+			return "", errors.Join(fmt.Errorf("its clock is not seen to be %s; the last time it said %s", movement(f.how), shift(least, most)), err, failed)
+		}
+	}
+}
+
+func (f *skew) ask(ctx context.Context) (least, most time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	return f.clock.Read(ctx)
+}
+
+// heal puts the clock right, and returns when the process was heard to say the true time. Who has died since has no clock
+// any more, and who was started in his place has a true one.
+func (f *skew) heal(ctx context.Context) (err error) {
+	if f.clock == nil {
+		return nil
+	}
+	defer func() { err = errors.Join(err, f.clock.Close(context.WithoutCancel(ctx))) }()
+	if f.stop != nil {
+		f.stop()
+		f.moving.Wait()
+	}
+	before, last := "", f.by
+	if least, most, err := f.ask(ctx); err == nil {
+		before = "it was " + shift(least, most) + ", and "
+	}
+	var all sightings
+	for {
+		if !f.clock.Running() {
+			f.right = "it has ended, and whoever is started in its place has the true time"
+			break
+		}
+		err = f.clock.Move(ctx, 0)
+		if err == nil {
+			var least, most time.Duration
+			if least, most, err = f.ask(ctx); err == nil && all.still(0, max(last.Abs(), plan.MinShift), least, most) {
+				f.right = before + "is " + shift(all.least, all.most)
+				break
+			}
+		}
+		if !wait(ctx, readEvery) {
+			return errors.Join(errors.New("its clock is not seen to be right again"), err)
+		}
+	}
+	if f.far < tooFar {
+		return nil
+	}
+	left, err := f.stack.ClockHealed(ctx, f.target)
+	if left != "" {
+		f.right += "; " + left
+	}
+	return err
+}

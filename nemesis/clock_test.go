@@ -1,0 +1,159 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/nemesis/plan"
+)
+
+// watches is a stack of clocks that are numbers.
+type watches struct {
+	victims
+	mu     sync.Mutex
+	by     time.Duration
+	moves  int
+	open   int
+	stuck  bool          // it does not move
+	dies   bool          // there is no process any more once it was moved
+	coarse time.Duration // how wide an answer is
+	healed []contract.Process
+}
+
+func (w *watches) Clock(context.Context, contract.Process) (Clock, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open++
+	return w, nil
+}
+
+func (w *watches) ClockHealed(_ context.Context, p contract.Process) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.healed = append(w.healed, p)
+	return "3 grants were revoked", nil
+}
+
+func (w *watches) Running() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.dies || w.moves == 0
+}
+
+func (w *watches) Move(_ context.Context, by time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dies && w.moves > 0 {
+		return errors.New("it has ended")
+	}
+	w.moves++
+	if !w.stuck {
+		w.by = by
+	}
+	return nil
+}
+
+func (w *watches) Read(context.Context) (least, most time.Duration, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dies && w.moves > 0 && !w.stuck {
+		return w.by, w.by, nil
+	}
+	phase := time.Duration(time.Now().UnixNano()) % max(w.coarse, 1) // an answer in whole seconds says less than it could
+	return w.by - phase, w.by - phase + w.coarse, nil
+}
+
+func (w *watches) Close(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open--
+	return nil
+}
+
+// moved carries one step out.
+func moved(t *testing.T, w *watches, target plan.Target, m plan.Movement, last time.Duration) *log {
+	t.Helper()
+	l := newLog()
+	step := plan.Step{Fault: plan.Clock, Target: target, For: plan.Duration(last), Clock: &m}
+	e := NewEngine(plan.Plan{Together: 1, Drive: plan.Duration(long), Steps: []plan.Step{step}}, w, l)
+	if err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w.open != 0 {
+		t.Errorf("%d clocks are still open", w.open)
+	}
+	return l
+}
+
+func TestAClockIsMovedSeenToBeAndSeenToBeRightAgain(t *testing.T) {
+	hour := plan.Duration(time.Hour)
+	for _, c := range []struct {
+		name         string
+		how          plan.Movement
+		seen, healed string
+		left         int
+	}{
+		{"ahead", plan.Movement{By: hour}, "ahead", "grants were revoked", 1},
+		{"behind", plan.Movement{By: -hour}, "behind", "", 0},
+		{"a second ahead", plan.Movement{By: plan.Duration(time.Second)}, "ahead", "grants were revoked", 1},
+		{"to and fro", plan.Movement{By: hour, Strobe: plan.Duration(20 * time.Millisecond)}, "to and fro", "grants were revoked", 1},
+		{"gaining", plan.Movement{Drift: plan.Duration(20 * time.Second)}, "ahead", "grants were revoked", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &watches{coarse: time.Second}
+			l := moved(t, w, "lockdb", c.how, 200*time.Millisecond)
+			seen, healed := l.await(t, PhaseSeen, "lockdb"), l.await(t, PhaseHealed, "lockdb")
+			if !strings.Contains(seen.Msg, c.seen) || !strings.Contains(healed.Msg, c.healed) || !strings.Contains(healed.Msg, "ahead") {
+				t.Errorf("seen: %s; healed: %s", seen.Msg, healed.Msg)
+			}
+			if w.by != 0 || len(w.healed) != c.left {
+				t.Errorf("it is %s off, and %v were set right", w.by, w.healed)
+			}
+		})
+	}
+}
+
+func TestAClockThatDoesNotMoveIsNotSeenToAndIsPutRightAllTheSame(t *testing.T) {
+	w := &watches{stuck: true}
+	f := &skew{stack: w, target: "paydb", how: plan.Movement{By: plan.Duration(time.Hour)}}
+	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := f.inject(soon); err == nil || !strings.Contains(err.Error(), "1h0m0s ahead") {
+		t.Errorf("it says %v", err)
+	}
+	if err := f.heal(t.Context()); err != nil || w.open != 0 {
+		t.Errorf("it says %v, and %d clocks are open", err, w.open)
+	}
+}
+
+func TestOfAProcessThatHasDiedNoClockIsPutRight(t *testing.T) {
+	w := &watches{dies: true}
+	l := moved(t, w, "executor-1", plan.Movement{By: -plan.Duration(time.Hour)}, 10*time.Millisecond)
+	if healed := l.await(t, PhaseHealed, "executor-1"); !strings.Contains(healed.Msg, "has the true time") {
+		t.Errorf("it says %s", healed.Msg)
+	}
+}
+
+// A service answers in whole seconds, so an answer may be right about two clocks that are a second apart. Several answers
+// are not.
+func TestSeveralCoarseAnswersTellAClockFromOneThatIsASecondAway(t *testing.T) {
+	var s sightings
+	second := time.Second
+	if s.still(second, second, 0, second) {
+		t.Error("a clock that may be right is seen to be a second ahead")
+	}
+	if s.still(second, second, second/2, 3*second/2) != true {
+		t.Error("half a second to a second ahead is not seen to be a second ahead")
+	}
+	if s.still(second, second, -2*second, -second) || s.any {
+		t.Error("a clock that contradicts itself is believed")
+	}
+	if !s.still(second, second, second/2, 5*second/4) {
+		t.Error("nor is it believed afterwards")
+	}
+}

@@ -1,0 +1,94 @@
+package nemesis
+
+// Disk-full: a database whose disk is full refuses what needs room, forgets nothing that it has answered, grants nothing
+// twice, and serves again without anybody's help once there is room.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/nemesis/plan"
+)
+
+// Volumes is what a Stack can do besides, where the data of a process is on a volume that can be filled.
+type Volumes interface {
+	Volume(contract.Process) (Volume, error)
+}
+
+// Volume is a server and the volume that its data is on.
+type Volume interface {
+	// Fill leaves no byte free, and returns how the server then refused to write. From then on it may end by itself.
+	Fill(ctx context.Context) (seen string, err error)
+	// ExhaustLog uses up what a full server has left of its write-ahead log, and returns how it ended.
+	ExhaustLog(ctx context.Context) (seen string, err error)
+	// Free takes away what fills it.
+	Free(ctx context.Context) error
+	// Writes is nil when the server writes again. One that has ended by itself is started first.
+	Writes(ctx context.Context) error
+}
+
+// diskFull fills a volume; where log is set the server has no room for its log either, and ends.
+type diskFull struct {
+	v    Volume
+	log  bool
+	told string
+}
+
+// Limits of a full disk. Filling it takes as long as the memory that it is made of, and a server that has ended reads its
+// log again.
+const (
+	fillLimit = 10 * time.Second
+	freeLimit = restartLimit
+)
+
+func (e *Engine) diskFull(s plan.Step, target contract.Process) (fault, error) {
+	stack, ok := e.stack.(Volumes)
+	if !ok {
+		return nil, fmt.Errorf("%s: no data of this stack is on a volume", s.Fault)
+	}
+	v, err := stack.Volume(target)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Fault, err)
+	}
+	return &diskFull{v: v, log: s.Disk != nil && s.Disk.Log}, nil
+}
+
+func (f *diskFull) limits() (inject, heal time.Duration) { return fillLimit, freeLimit }
+
+// seen is what the server said of its disk; of a healed one there is nothing to say.
+func (f *diskFull) seen() string { return f.told }
+func (*diskFull) healed() string { return "" }
+
+func (f *diskFull) inject(ctx context.Context) (err error) {
+	if f.told, err = f.v.Fill(ctx); err != nil {
+		return err
+	}
+	if f.log {
+		var last string
+		if last, err = f.v.ExhaustLog(ctx); err != nil {
+			return err
+		}
+		f.told += "; its log used up: " + last
+	}
+	return nil
+}
+
+// heal frees the volume and asks the server to write, again and again until it does. It may have ended, or be about to:
+// what has no room to write that it has recovered gives up.
+func (f *diskFull) heal(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		err := f.v.Free(ctx)
+		if err == nil {
+			err = f.v.Writes(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if !wait(ctx, restartEvery) {
+			return errors.Join(fmt.Errorf("it does not write again after %d attempts", attempt), err)
+		}
+	}
+}

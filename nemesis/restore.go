@@ -1,0 +1,180 @@
+package nemesis
+
+// Restore: what keeps the locks is lost, and an older copy of it knows nothing of the tokens that were granted since. Put back
+// by the operator's procedure it grants none of them again, and new holders work at once; put back as it is, it grants them
+// a second time.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/nemesis/plan"
+)
+
+// LockStores is what a Stack can do besides, where what keeps the locks can be put back to an older state.
+type LockStores interface {
+	// BackUpLocks keeps a copy of what keeps the locks, as it is now. knows is the latest token that can be in it.
+	BackUpLocks(ctx context.Context) (b LockBackup, knows int64, err error)
+}
+
+// LockBackup is a copy of what keeps the locks, which can take its place once.
+type LockBackup interface {
+	// Lose stops the lock server, so that nobody is granted anything any more, has the store's witness read the log to its end,
+	// and kills the store.
+	Lose(ctx context.Context) error
+	// PutBack puts the copy in the store's place and tells the latest token that it knows of. Whoever goes by the operator's
+	// procedure begins it here.
+	PutBack(ctx context.Context, guarded bool) (latest int64, err error)
+	// Guard goes on with the operator's procedure, and tells what was done in a few words.
+	Guard(ctx context.Context) (string, error)
+	// Admit has the witness begin anew with what the store holds, and then starts the lock server. It starts the store as
+	// well, should that not run.
+	Admit(ctx context.Context) error
+}
+
+// Limits of a restore: a copy of the data, starts of the store and of the lock server, the guard, and a grant after it all.
+const (
+	backUpLimit  = 20 * time.Second
+	loseLimit    = 20 * time.Second
+	putBackLimit = 40 * time.Second
+	grantLimit   = 5 * time.Second
+)
+
+// worthLosing is how many tokens a backup must lack: a sequence may skip 32 when its server starts again, and what is granted
+// then would be new.
+const worthLosing = 64
+
+// restore is one restore of what keeps the locks. Its inject loses the store and puts the backup in its place.
+type restore struct {
+	backup  LockBackup
+	guarded bool
+	wait    time.Duration // from the stop of the lock server until the guard: nobody believes any more that he holds a key
+	highest *atomic.Int64 // the highest token answered since the backup
+	granted func() *listener
+	within  time.Duration // of the clients' admission somebody is granted something
+
+	lost, back bool
+	stopped    time.Time
+	latest     int64  // that the backup knows of
+	done       string // by the guard
+}
+
+func (f *restore) limits() (inject, heal time.Duration) {
+	return loseLimit, f.wait + putBackLimit
+}
+
+// inject has had its effect where the store knows of fewer tokens than were answered to clients.
+func (f *restore) inject(ctx context.Context) (err error) {
+	f.lost = true
+	if err := f.backup.Lose(ctx); err != nil {
+		return err
+	}
+	f.stopped = time.Now() // the lock server, that is, and all since
+	if f.latest, err = f.backup.PutBack(ctx, f.guarded); err != nil {
+		return err
+	}
+	f.back = true
+	if f.latest >= f.highest.Load() {
+		return fmt.Errorf("the backup knows of token %d, and the highest that was answered since is %d: nothing was lost", f.latest, f.highest.Load())
+	}
+	return nil
+}
+
+func (f *restore) seen() string {
+	return fmt.Sprintf("the store knows of tokens up to %d, and %d had been answered", f.latest, f.highest.Load())
+}
+
+// heal lets the clients in, however far the restore has come. That somebody is granted something then shows that the lock
+// works again.
+func (f *restore) heal(ctx context.Context) error {
+	if !f.lost {
+		return nil
+	}
+	var guardErr error
+	if f.guarded && f.back {
+		wait(ctx, time.Until(f.stopped.Add(f.wait)))
+		f.done, guardErr = f.backup.Guard(ctx)
+	}
+	l := f.granted()
+	defer l.close()
+	if err := errors.Join(guardErr, f.backup.Admit(ctx)); err != nil {
+		return err
+	}
+	over := time.NewTimer(f.within)
+	defer over.Stop()
+	select {
+	case <-l.heard:
+		return nil
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	return fmt.Errorf("%w: nobody was granted anything within %s", errUnproven, f.within)
+}
+
+func (f *restore) healed() string {
+	if f.done == "" {
+		return "clients are granted keys again"
+	}
+	return f.done + "; clients are granted keys again"
+}
+
+// restore carries out a step on what keeps the locks.
+func (e *Engine) restore(ctx context.Context, s plan.Step) error {
+	name := contract.Process(s.Target)
+	stack, ok := e.stack.(LockStores)
+	if !ok {
+		return fmt.Errorf("%s: what keeps the locks of this stack cannot be put back", s.Fault)
+	}
+	if !e.takeWithin(ctx, name) { // there is one backup at a time
+		e.missed(s, trigger{}, name, e.heldBack(ctx, string(name)))
+		return nil
+	}
+	defer e.release(name)
+	due := time.Now().Add(time.Duration(s.Delay))
+	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), backUpLimit)
+	backup, knows, err := stack.BackUpLocks(c)
+	cancel()
+	if err != nil {
+		e.missed(s, trigger{}, name, fmt.Sprintf("there is no backup: %v", err))
+		return nil
+	}
+	var highest atomic.Int64
+	enough := make(chan struct{})
+	tokens := e.heard.listen(func(ev *history.Event) bool {
+		if was := highest.Load(); grants(ev) && ev.Granted > was {
+			highest.Store(ev.Granted)
+			if least := knows + worthLosing; was < least && ev.Granted >= least {
+				close(enough)
+			}
+		}
+		return false
+	})
+	defer tokens.close()
+	select {
+	case <-enough:
+	case <-ctx.Done():
+	}
+	if !wait(ctx, time.Until(due)) || ctx.Err() != nil {
+		e.missed(s, trigger{}, name, fmt.Sprintf("the drive has ended, %d tokens after the backup", max(0, highest.Load()-knows)))
+		return nil
+	}
+	for _, p := range e.plan.Held() {
+		if !e.takeWithin(ctx, p) {
+			e.missed(s, trigger{}, name, e.heldBack(ctx, string(p)))
+			return nil
+		}
+		defer e.release(p)
+	}
+	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: s.Fault == plan.Restore, wait: time.Duration(s.For), highest: &highest,
+		within: e.grantWait, granted: func() *listener { return e.heard.listen(grants) }}, nil)
+}
+
+// grants tells whether ev answers an acquire with a grant.
+func grants(ev *history.Event) bool {
+	return ev.W == history.Wiretap && ev.Stage == history.Answered && ev.Op == contract.OpAcquire && ev.Type == contract.OK && ev.Granted > 0
+}
