@@ -111,6 +111,21 @@ func TestASoakOfRunsThatPassHasOneLinePerRunAndBeginsNoneAfterItsTime(t *testing
 	}
 }
 
+func TestAViolationStaysOneWhereTheProgramsWereReplacedDuringItsRun(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `echo new >"${0%/*}/lock-server"; verdict 1 violated; exit 1`), 2)
+	s, err := Run(t.Context(), o)
+	if !errors.Is(err, ErrHarness) || s.Status != verdict.Violated || s.Exit != verdict.ExitViolated || s.Counts.Runs != 1 || s.Counts.Violated != 1 {
+		t.Errorf("%v, %+v\n%s", err, s, out)
+	}
+	if n := strings.Count(out.String(), "THE HARNESS FAILED"); n != 1 || !strings.Contains(out.String(), "seed 1: violated") {
+		t.Errorf("it failed %d times:\n%s", n, out)
+	}
+	f, err := Read(o.Into)
+	if err != nil || len(f.Lines) != 1 || f.Lines[0].Failed != "" || !f.whole(f.Lines[0].Run) {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
 func TestARunThatHangsIsAFailureOfTheHarnessWhateverItsVerdictSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		script       string

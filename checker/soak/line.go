@@ -28,7 +28,7 @@ type Line struct {
 	Memory   int64    `json:"memory"` // the largest resident set of the run's own processes, in bytes
 	Disk     int64    `json:"disk"`   // the run's folder before anything of it was removed, in bytes
 	// Failed is set where the harness itself failed: what went wrong. Such a run counts for nothing, and is done again
-	// when the soak is continued.
+	// when the soak is continued, unless it had found a violation.
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -55,6 +55,9 @@ func (l Line) valid() error {
 	}
 	return nil
 }
+
+// counts tells whether the line is one of what was shown. A violation that was found stays one, whatever failed besides.
+func (l Line) counts() bool { return l.Failed == "" || l.Status == verdict.Violated }
 
 func (l Line) key() string { return Key(l.Cell, l.With, l.Seed) }
 

@@ -172,8 +172,9 @@ func (s *soak) one(ctx context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
-	if err := s.build.same(); err != nil && o.line.Failed == "" { // its services may have been of either build
-		o.line.Failed = err.Error()
+	replaced := s.build.same() // its services may have been of either build
+	if replaced != nil && o.line.Failed == "" && o.line.Status != verdict.Violated {
+		o.line.Failed = replaced.Error()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +188,12 @@ func (s *soak) one(ctx context.Context, t Task) error {
 		return errors.Join(fmt.Errorf("%w: %s: %s", ErrHarness, t, o.line.Failed), s.folder.add(o.line))
 	}
 	fmt.Fprintf(s.Out, "soak: %4d  %s: %s after %.0f s%s\n", s.count, t, o.line.Status, o.line.Took.Seconds(), o.line.why())
-	return errors.Join(os.Remove(c.output), s.folder.add(o.line))
+	err = errors.Join(os.Remove(c.output), s.folder.add(o.line))
+	if replaced != nil { // the violation stays one, and the soak ends all the same
+		fmt.Fprintf(s.Out, "soak: after %s: THE HARNESS FAILED: %s\n", t, replaced)
+		err = errors.Join(fmt.Errorf("%w: after %s: %w", ErrHarness, t, replaced), err)
+	}
+	return err
 }
 
 // counts tells whether the run is one of the soak's. One that was interrupted is not, unless it had found a violation: no

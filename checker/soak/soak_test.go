@@ -122,6 +122,11 @@ func ran(nemesis string, seed uint64, status verdict.Status, dangers ...Danger) 
 		Status: status, Reason: "because", Took: 40 * time.Second, Dangers: dangers, Refused: int64(seed), Memory: 100e6, Disk: 30e6}
 }
 
+func failedWith(l Line, why string) Line {
+	l.Failed = why
+	return l
+}
+
 func folderOf(t *testing.T, cells []Cell, lines ...Line) *Folder {
 	t.Helper()
 	f, err := open(t.TempDir(), Settings{Rounds: 1}, cells, nil, Session{Command: "bin/fenceproof soak --rounds 1", Go: "go1.26", OS: "linux/amd64", Cores: 2})
@@ -171,6 +176,7 @@ func TestTheStatusOfASoakIsThatOfItsWorstRun(t *testing.T) {
 		"a cell never ran": {[]Cell{{"pause", "pg", "payout"}, {"kill", "pg", "lock"}}, []Line{ran("pause", 1, verdict.Pass)}, verdict.NotExercised, 2, "of 1 cell nothing was run: kill, lock on pg"},
 		"harness failed":   {pause, []Line{ran("pause", 1, verdict.Pass), {Cell: pause[0], With: "pause", Seed: 2, Failed: "no space"}}, verdict.Inconclusive, 255, "the harness itself failed in pause, payout on pg, seed 2: no space"},
 		"failed, redone":   {pause, []Line{{Cell: pause[0], With: "pause", Seed: 1, Failed: "no space"}, ran("pause", 1, verdict.Pass)}, verdict.Pass, 0, "1 run passed"},
+		"then a redo":      {pause, []Line{failedWith(ran("pause", 1, verdict.Violated), "replaced"), ran("pause", 1, verdict.Pass)}, verdict.Violated, 1, "1 of 2 runs violated"},
 		"failed, violated": {pause, []Line{ran("pause", 1, verdict.Violated), {Cell: pause[0], With: "pause", Seed: 2, Failed: "no space"}}, verdict.Violated, 1, "1 of 1 run violated"},
 	} {
 		t.Run(name, func(t *testing.T) {

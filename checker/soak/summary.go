@@ -111,7 +111,7 @@ func Summarise(folders ...*Folder) *Summary {
 		s.Disk.Now += size(f.Dir)
 		s.Failures = append(s.Failures, f.failures()...)
 		for _, l := range f.Lines {
-			if l.Failed == "" {
+			if l.counts() {
 				lines = s.once(lines, l, f.build(l), at)
 				cells = union(cells, []Cell{l.Cell})
 			}
