@@ -38,11 +38,15 @@ const ending = 10 * time.Second
 // ErrInUse says that a soak, or a run that it began, is still going on elsewhere.
 var ErrInUse = errors.New("it is going on in another process")
 
+// ErrOtherBuild says that a soak was begun with other programs.
+var ErrOtherBuild = errors.New("it was begun with other programs")
+
 // Session is one start of a soak.
 type Session struct {
 	Started time.Time `json:"started"`
 	Command string    `json:"command"`
 	Commit  string    `json:"commit,omitempty"` // the build's, "" where it is not known
+	Build   string    `json:"build,omitempty"`  // digest of the programs that its runs are made with
 	Go      string    `json:"go"`
 	OS      string    `json:"os"` // "linux/amd64"
 	Cores   int       `json:"cores"`
@@ -146,6 +150,9 @@ func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session) (f *
 	f = &Folder{Dir: dir, stripped: map[string]bool{}}
 	if Exists(dir) {
 		if f, err = Read(dir); err != nil {
+			return nil, err
+		}
+		if err = f.head.begunWith(dir, now.Build); err != nil {
 			return nil, err
 		}
 	}

@@ -53,7 +53,7 @@ type soak struct {
 }
 
 // Run soaks until the settings' end, the end of ctx, or a failure of the harness, and gives the summary of all that the
-// folder holds. The error is the harness's own failure.
+// folder holds. The error is the harness's own failure, or, without a summary, why the folder is not taken.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(o.Into, o.Settings, cells, out, o.session())
+	f, err := open(o.Into, o.Settings, cells, out, o.session(b))
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +81,9 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	return sum, errors.Join(err, write, f.close())
 }
 
-// session is this start.
-func (o Options) session() Session {
-	n := Session{Started: time.Now().UTC(), Command: o.Command, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU()}
+// session is this start, with a build.
+func (o Options) session(made *build) Session {
+	n := Session{Started: time.Now().UTC(), Command: o.Command, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, Build: made.digest, Cores: runtime.NumCPU()}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		n.Commit = commit(b.Settings)
 	}
