@@ -124,36 +124,31 @@ func parse(text []byte) ([]Line, error) {
 	return lines, nil
 }
 
-// open makes dir the folder of a soak, or continues the one that is there, and keeps others out until close.
-func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session) (f *Folder, err error) {
-	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the soak: %w", err)
+// open makes dir the folder of a soak, or continues the one that is there, and keeps others out until close. A run that is
+// still going on there, because its soak was killed just now, has until leave to end. What is refused changes nothing.
+func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session, leave time.Duration) (f *Folder, err error) {
+	if _, err := begun(dir, now.Build); err != nil { // before anything is made there, and again once nobody else writes there
+		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, outputDir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the soak: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := lock(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, file.Close())
 		}
 	}()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
-		}
-		return nil, fmt.Errorf("the soak in %s: %w: wait for its end, or end it with Ctrl-C", dir, ErrInUse)
+	if f, err = begun(dir, now.Build); err != nil {
+		return nil, err
 	}
-	f = &Folder{Dir: dir, stripped: map[string]bool{}}
-	if Exists(dir) {
-		if f, err = Read(dir); err != nil {
-			return nil, err
-		}
-		if err = f.head.begunWith(dir, now.Build); err != nil {
-			return nil, err
+	over, err := f.untold(leave)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{runsDir, outputDir} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return nil, fmt.Errorf("make the folder of the soak: %w", err)
 		}
 	}
 	f.file = file
@@ -161,13 +156,47 @@ func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session) (f *
 	if err := cutTorn(file); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(f.sweepAway(over), f.tidy()); err != nil {
+		return nil, err
+	}
 	if err := writeJSON(filepath.Join(dir, settingsFile), f.head); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.sweepAway(ending), f.tidy()); err != nil {
+	return f, nil
+}
+
+// begun is the soak in dir as it was left, an empty one where none was begun. It is refused where other programs began it.
+func begun(dir, digest string) (*Folder, error) {
+	if !Exists(dir) {
+		return &Folder{Dir: dir, stripped: map[string]bool{}}, nil
+	}
+	f, err := Read(dir)
+	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return f, f.head.begunWith(dir, digest)
+}
+
+// lock opens the lines of the soak in dir, and keeps others out until the file is closed.
+func lock(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of the soak: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("the soak in %s: %w: wait for its end, or end it with Ctrl-C", dir, ErrInUse)
+	case err != nil:
+		err = fmt.Errorf("open the soak in %s: %w", dir, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 func union(have, more []Cell) []Cell {
@@ -255,14 +284,14 @@ func (f *Folder) tidy() error {
 	return nil
 }
 
-// sweepAway removes the runs that no line tells of: they were going on when the soak ended. One that is still going on,
-// because the soak was killed just now, has until leave to end.
-func (f *Folder) sweepAway(leave time.Duration) error {
+// untold are the runs that no line tells of: they were going on when the soak ended. It fails where one does not end within
+// leave.
+func (f *Folder) untold(leave time.Duration) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(f.Dir, runsDir))
-	if err != nil {
-		return fmt.Errorf("look for interrupted runs: %w", err)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("look for interrupted runs: %w", err)
 	}
-	var errs []error
+	var over []string
 	for _, e := range entries {
 		told := slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Run == e.Name() })
 		if !e.IsDir() || told || !run.IsRun(e.Name()) {
@@ -271,10 +300,19 @@ func (f *Folder) sweepAway(leave time.Duration) error {
 		dir := filepath.Join(f.Dir, runsDir, e.Name())
 		for until := time.Now().Add(leave); run.InUse(dir); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(until) {
-				return errors.Join(append(errs, fmt.Errorf("the run in %s: %w: wait for its end, or end it", dir, ErrInUse))...)
+				return nil, fmt.Errorf("the run in %s: %w: wait for its end, or end it", dir, ErrInUse)
 			}
 		}
-		errs = append(errs, run.Remove(dir))
+		over = append(over, e.Name())
+	}
+	return over, nil
+}
+
+// sweepAway removes runs that no line tells of.
+func (f *Folder) sweepAway(over []string) error {
+	var errs []error
+	for _, id := range over {
+		errs = append(errs, run.Remove(filepath.Join(f.Dir, runsDir, id)))
 	}
 	return errors.Join(errs...)
 }

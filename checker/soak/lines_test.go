@@ -3,9 +3,11 @@ package soak
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,7 +32,7 @@ func TestALineThatLeadsElsewhereOrHasNoStatusIsRefusedBeforeAnythingIsRemoved(t 
 		if err := os.WriteFile(filepath.Join(f.Dir, linesFile), []byte(good+"\n"+spoilt+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := open(f.Dir, Settings{}, nil, nil, Session{})
+		_, err := open(f.Dir, Settings{}, nil, nil, Session{}, 0)
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "soak.ndjson of the soak in "+f.Dir+": line 2: ") {
 			t.Errorf("%s: %v", spoilt, err)
 		}
@@ -59,7 +61,7 @@ func TestWhatIsNoRunsFolderOrIsInUseIsNotSweptAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.sweepAway(0); !errors.Is(err, ErrInUse) {
+	if _, err := f.untold(0); !errors.Is(err, ErrInUse) {
 		t.Errorf("a run that is going on: %v", err)
 	}
 	if _, err := os.Stat(going); err != nil {
@@ -68,7 +70,8 @@ func TestWhatIsNoRunsFolderOrIsInUseIsNotSweptAway(t *testing.T) {
 	if err := mark.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.sweepAway(0); err != nil {
+	over, err := f.untold(0)
+	if err := errors.Join(err, f.sweepAway(over)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(going); !os.IsNotExist(err) {
@@ -76,6 +79,61 @@ func TestWhatIsNoRunsFolderOrIsInUseIsNotSweptAway(t *testing.T) {
 	}
 	if _, err := os.Stat(notes); err != nil {
 		t.Errorf("what is no run is gone: %v", err)
+	}
+}
+
+// everything is what lies in dir, with its content.
+func everything(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			all[path] = "a folder"
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestARefusedStartChangesNothingInTheFolder(t *testing.T) {
+	for name, c := range map[string]struct {
+		goesOn bool // the last run
+		build  string
+		why    error
+	}{"a run is going on": {true, "", ErrInUse}, "it has other programs": {false, "another", ErrOtherBuild}} {
+		t.Run(name, func(t *testing.T) {
+			f := folderOf(t, nil, ran("pause", 1, "inconclusive"))
+			if _, err := f.file.WriteString(`{"torn`); err != nil {
+				t.Fatal(err)
+			}
+			over, going := filepath.Join(f.Dir, runsDir, "20260101T000000.000Z-lock-pg-pause-1"), filepath.Join(f.Dir, runsDir, "20260101T000000.000Z-lock-pg-pause-2")
+			if err := errors.Join(os.Mkdir(over, 0o755), os.Mkdir(going, 0o755), os.Remove(filepath.Join(f.Dir, outputDir)), f.close()); err != nil {
+				t.Fatal(err)
+			}
+			mark, err := os.Create(filepath.Join(going, ".in-use"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer mark.Close()
+			if c.goesOn {
+				if err := syscall.Flock(int(mark.Fd()), syscall.LOCK_EX); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := everything(t, f.Dir)
+			if _, err := open(f.Dir, Settings{Rounds: 9}, nil, nil, Session{Build: c.build}, 0); !errors.Is(err, c.why) {
+				t.Errorf("want %v: %v", c.why, err)
+			}
+			if after := everything(t, f.Dir); !reflect.DeepEqual(after, before) {
+				t.Errorf("it was\n%v\nand is\n%v", before, after)
+			}
+		})
 	}
 }
 

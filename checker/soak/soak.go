@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(o.Into, o.Settings, cells, out, o.session(b))
+	f, err := open(o.Into, o.Settings, cells, out, o.session(b), ending)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func failedWith(l Line, why string) Line {
 
 func folderOf(t *testing.T, cells []Cell, lines ...Line) *Folder {
 	t.Helper()
-	f, err := open(t.TempDir(), Settings{Rounds: 1}, cells, nil, Session{Command: "bin/fenceproof soak --rounds 1", Go: "go1.26", OS: "linux/amd64", Cores: 2})
+	f, err := open(t.TempDir(), Settings{Rounds: 1}, cells, nil, Session{Command: "bin/fenceproof soak --rounds 1", Go: "go1.26", OS: "linux/amd64", Cores: 2}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestTheDiskStaysBoundedAndNoViolationIsEverRemoved(t *testing.T) {
 
 func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 	f := folderOf(t, nil, ran("pause", 1, verdict.Pass))
-	if _, err := open(f.Dir, Settings{}, nil, nil, Session{}); !errors.Is(err, ErrInUse) {
+	if _, err := open(f.Dir, Settings{}, nil, nil, Session{}, 0); !errors.Is(err, ErrInUse) {
 		t.Errorf("two soaks share a folder: %v", err)
 	}
 	if _, err := f.file.WriteString(`{"nemesis":"pause","reason":"` + strings.Repeat("a long one ", 100)); err != nil {
@@ -262,7 +262,7 @@ func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 	if err := f.close(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := open(f.Dir, Settings{Rounds: 2}, nil, nil, Session{})
+	f, err := open(f.Dir, Settings{Rounds: 2}, nil, nil, Session{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
