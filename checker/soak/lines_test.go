@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestALineThatLeadsElsewhereOrHasNoStatusIsRefusedBeforeAnythingIsRemoved(t *testing.T) {
@@ -191,6 +192,34 @@ func TestARunThatTwoFoldersHaveOfTheSameBuildCountsOnceAndAsTheWorse(t *testing.
 		two.head.Sessions[0].Commit = "ba9876543210"
 		if s := Summarise(one, two); s.Counts.Runs != 4 {
 			t.Errorf("commits %q and another: %+v", commit, s.Counts)
+		}
+	}
+}
+
+func TestRunsThatDifferInTheirDriveTheirMembersOrTheirProgramsAreNotTheSame(t *testing.T) {
+	on := func(backend string, drive time.Duration, members int, session Session) *Folder {
+		l := ran("pause", 1, "pass")
+		l.Backend = backend
+		f := folderOf(t, nil, l)
+		f.head.Settings.Drive, f.head.Settings.Members, f.head.Sessions = drive, members, []Session{session}
+		return f
+	}
+	clean, dirty := Session{Commit: "0123456789ab", Build: "one"}, Session{Commit: "0123456789ab" + changed, Build: "one"}
+	other := Session{Commit: "0123456789ab", Build: "other"}
+	for name, c := range map[string]struct {
+		a, b *Folder
+		runs int
+	}{
+		"alike":                         {on("etcd", time.Second, 3, clean), on("etcd", time.Second, 3, clean), 1},
+		"another drive":                 {on("etcd", time.Second, 3, clean), on("etcd", time.Minute, 3, clean), 2},
+		"more members":                  {on("etcd", time.Second, 1, clean), on("etcd", time.Second, 3, clean), 2},
+		"one member, and the default":   {on("etcd", time.Second, 0, clean), on("etcd", time.Second, 1, clean), 1},
+		"members that pg does not have": {on("pg", time.Second, 1, clean), on("pg", time.Second, 3, clean), 1},
+		"other programs of one commit":  {on("pg", time.Second, 0, clean), on("pg", time.Second, 0, other), 2},
+		"the same with changes":         {on("pg", time.Second, 0, dirty), on("pg", time.Second, 0, dirty), 1},
+	} {
+		if s := Summarise(c.a, c.b); s.Counts.Runs != c.runs || s.Repeated != 2-c.runs {
+			t.Errorf("%s: %d runs count, want %d", name, s.Counts.Runs, c.runs)
 		}
 	}
 }
