@@ -114,6 +114,17 @@ func TestASoakOfRunsThatPassHasOneLinePerRunAndBeginsNoneAfterItsTime(t *testing
 	}
 }
 
+func TestAnInterruptedRunThatHadFoundAViolationIsKeptHoweverItEnded(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `touch "$runs/../begun"; trap 'verdict 1 violated; exit 255' TERM; while :; do sleep 0.01; done`), 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go stopOnce(ctx, filepath.Join(o.Into, "begun"), stop)
+	s, err := Run(ctx, o)
+	if err != nil || s.Counts.Violated != 1 || s.Exit != verdict.ExitViolated || len(s.Kept) != 1 {
+		t.Errorf("%v, %+v\n%s", err, s, out)
+	}
+}
+
 func TestASoakIsContinuedWithTheProgramsThatItBeganWithOrNotAtAll(t *testing.T) {
 	for name, file := range map[string]string{"this program": "fenceproof", "a service": "lock-server", "a service that was missing": "rail-stub"} {
 		t.Run(name, func(t *testing.T) {

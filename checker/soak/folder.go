@@ -284,39 +284,6 @@ func (f *Folder) tidy() error {
 	return nil
 }
 
-// untold are the runs that no line tells of: they were going on when the soak ended. It fails where one does not end within
-// leave.
-func (f *Folder) untold(leave time.Duration) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(f.Dir, runsDir))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("look for interrupted runs: %w", err)
-	}
-	var over []string
-	for _, e := range entries {
-		told := slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Run == e.Name() })
-		if !e.IsDir() || told || !run.IsRun(e.Name()) {
-			continue
-		}
-		dir := filepath.Join(f.Dir, runsDir, e.Name())
-		for until := time.Now().Add(leave); run.InUse(dir); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(until) {
-				return nil, fmt.Errorf("the run in %s: %w: wait for its end, or end it", dir, ErrInUse)
-			}
-		}
-		over = append(over, e.Name())
-	}
-	return over, nil
-}
-
-// sweepAway removes runs that no line tells of.
-func (f *Folder) sweepAway(over []string) error {
-	var errs []error
-	for _, id := range over {
-		errs = append(errs, run.Remove(filepath.Join(f.Dir, runsDir, id)))
-	}
-	return errors.Join(errs...)
-}
-
 // whole tells whether all of a run's evidence is still there.
 func (f *Folder) whole(id string) bool {
 	_, err := os.Stat(run.HistoryDir(filepath.Join(f.Dir, runsDir, id)))

@@ -1,7 +1,9 @@
 package soak
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -69,6 +71,20 @@ func lineOf(t Task, v *verdict.Run) Line {
 		l.Refused += n
 	}
 	return l
+}
+
+// violated is the verdict of the run in dir where that is a violation, nil where it is none or there is no verdict.
+func violated(dir string) (*verdict.Run, error) {
+	v, err := verdict.Read(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("whether the run in %s found a violation is not known, so it stays; look at it, and remove it by hand: %w", dir, err)
+	case statusOf(v) != verdict.Violated:
+		return nil, nil
+	}
+	return v, nil
 }
 
 // statusOf is the status by which v's exit status came about. A run that was told what must be violated passes where

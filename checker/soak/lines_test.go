@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,60 @@ func TestWhatIsNoRunsFolderOrIsInUseIsNotSweptAway(t *testing.T) {
 	}
 	if _, err := os.Stat(notes); err != nil {
 		t.Errorf("what is no run is gone: %v", err)
+	}
+}
+
+func TestAViolationThatNoLineTellsOfIsKeptAndGetsItsLine(t *testing.T) {
+	f := folderOf(t, nil)
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"20260101T000000.000Z-lock-pg-pause-1":        `{"exit":0,"overall":"pass","settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"1"}}`,
+		"20260101T000000.000Z-lock-pg-pause-2":        `{"exit":0,"overall":"violated","expect":{"must":["INV-04"],"met":true},"settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"2"}}`,
+		"20260101T000000.000Z-lock-pg-pause-3":        `{"id":"20260101T000000.000Z-lock-pg-pause-3","exit":1,"overall":"violated","settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"3"}}`,
+		"20260101T000000.000Z-payout-etcd-kill+pause": `{"id":"20260101T000000.000Z-payout-etcd-kill+pause","exit":1,"overall":"violated","settings":{"nemesis":"kill,pause","workload":"payout","backend":"etcd","seed":"4"}}`,
+		"20260101T000000.000Z-payout-pg-kill+slow-5":  `{"id":"20260101T000000.000Z-payout-pg-kill+slow-5","exit":1,"overall":"violated","settings":{"nemesis":"kill,slow","workload":"payout","backend":"pg","seed":"5"}}`,
+	} {
+		dir := filepath.Join(f.Dir, runsDir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "history"), 0o755), os.WriteFile(filepath.Join(dir, "verdict.json"), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := open(f.Dir, Settings{}, []Cell{{"pause", "pg", "lock"}, {"pause+kill", "etcd", "payout"}, {MixOfTwo, "pg", "payout"}}, nil, Session{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.close() })
+	var keys []string
+	for _, l := range f.Lines {
+		keys = append(keys, l.key())
+		if l.Status != "violated" || !f.whole(l.Run) {
+			t.Errorf("%+v", l)
+		}
+	}
+	if want := []string{"pause|pause|pg|lock|3", "pause+kill|pause,kill|etcd|payout|4", "mix of two|kill,slow|pg|payout|5"}; !slices.Equal(keys, want) {
+		t.Errorf("told are %q, want %q", keys, want)
+	}
+	if left, err := os.ReadDir(filepath.Join(f.Dir, runsDir)); err != nil || len(left) != 3 {
+		t.Errorf("it left %v (%v)", left, err)
+	}
+	if again, err := Read(f.Dir); err != nil || len(again.Lines) != 3 {
+		t.Errorf("%v, %+v", err, again)
+	}
+}
+
+func TestARunWhoseVerdictCannotBeReadIsNotSweptAway(t *testing.T) {
+	f := folderOf(t, nil)
+	dir := filepath.Join(f.Dir, runsDir, "20260101T000000.000Z-lock-pg-pause-1")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "verdict.json"), []byte("{"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.sweepAway([]string{filepath.Base(dir)}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
 	}
 }
 
