@@ -211,6 +211,15 @@ func TestASeedIsAStringInEveryFileAndOneThatWasANumberIsStillRead(t *testing.T) 
 	if err != nil || again.Settings().FirstSeed != math.MaxUint64 {
 		t.Errorf("%v, %+v", err, again)
 	}
+	var x Summary
+	for _, seeds := range []string{`["7","18446744073709551615"]`, `[7,18446744073709551615]`} {
+		if err := json.Unmarshal([]byte(`{"schema":1,"cells":[{"nemesis":"pause","seeds":`+seeds+`}]}`), &x); err != nil || !slices.Equal(x.Cells[0].Seeds, Seeds{7, math.MaxUint64}) {
+			t.Errorf("%s: %v, %+v", seeds, err, x.Cells)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"cells":[{"seeds":["-1"]}]}`), &x); err == nil {
+		t.Errorf("%+v is taken", x.Cells)
+	}
 	var s Settings
 	if err := json.Unmarshal([]byte(`{"rounds":3,"firstSeed":7}`), &s); err != nil || s.FirstSeed != 7 || s.Rounds != 3 {
 		t.Errorf("%v, %+v", err, s)
