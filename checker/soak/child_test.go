@@ -53,7 +53,7 @@ func stopOnce(ctx context.Context, file string, stop func()) {
 
 func TestAnInterruptedRedoLeavesTheEvidenceOfTheFailureBefore(t *testing.T) {
 	o, out := scriptedSoak(t, scripted(t, `if [ ! -e "$runs/../again" ]; then mkdir -p "$dir"; exit 255; fi
-touch "$runs/../begun"; trap 'exit 2' TERM; while :; do sleep 0.01; done`), 1)
+trap 'exit 2' TERM; touch "$runs/../begun"; while :; do sleep 0.01; done`), 1)
 	if _, err := Run(t.Context(), o); !errors.Is(err, ErrHarness) {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -115,7 +115,7 @@ func TestASoakOfRunsThatPassHasOneLinePerRunAndBeginsNoneAfterItsTime(t *testing
 }
 
 func TestAnInterruptedRunThatHadFoundAViolationIsKeptHoweverItEnded(t *testing.T) {
-	o, out := scriptedSoak(t, scripted(t, `touch "$runs/../begun"; trap 'verdict 1 violated; exit 255' TERM; while :; do sleep 0.01; done`), 1)
+	o, out := scriptedSoak(t, scripted(t, `trap 'verdict 1 violated; exit 255' TERM; touch "$runs/../begun"; while :; do sleep 0.01; done`), 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go stopOnce(ctx, filepath.Join(o.Into, "begun"), stop)
