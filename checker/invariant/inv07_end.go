@@ -28,18 +28,14 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 		}
 	}
 	for _, id := range sortedWrites(f.suspects) {
-		s := f.suspects[id]
-		of := f.written[id.account]
-		if of == nil || f.pending[id] != nil { // whose token nobody was heard to be granted: those are judged above
-			continue
-		}
-		w := of.find(id.op, id.token)
+		q := f.suspects[id]
 		switch {
-		case w == nil:
-		case s.aside || f.open:
+		case q.wrote == nil:
+		case f.pending[id] != nil: // whose token nobody was heard to be granted: those are judged above
+		case q.aside, q.maybe(), f.open: // or the late answer told again what one that nobody saw had granted
 			f.unresolved++
 		default:
-			f.convict(id, s, *w)
+			f.convict(id, q, *q.wrote)
 		}
 	}
 }
@@ -56,8 +52,8 @@ func (f *granted) never(id writeID, w signedWrite) {
 		f.unresolved++
 		return
 	}
-	if s := f.suspects[id]; s != nil && !s.aside {
-		f.convict(id, s, w)
+	if q := f.suspects[id]; q != nil && !q.aside {
+		f.convict(id, q, w)
 		return
 	}
 	f.checked++
