@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -284,4 +285,26 @@ func distinct(dirs []string) ([]string, error) {
 		names, seen = append(names, dir), append(seen, is)
 	}
 	return names, nil
+}
+
+// soaksLeft says how many soaks have their folders in runs: what they found is evidence, and nothing but a hand removes it.
+func soaksLeft(w io.Writer, runs string) error {
+	entries, err := os.ReadDir(runs)
+	if err != nil {
+		return fmt.Errorf("look for the folders of soaks: %w", err)
+	}
+	n := 0
+	for _, e := range entries {
+		if e.IsDir() && soak.Exists(filepath.Join(runs, e.Name())) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+	case 1:
+		_, err = fmt.Fprintf(w, "1 soak stays in %s; remove its folder by hand\n", runs)
+	default:
+		_, err = fmt.Fprintf(w, "%d soaks stay in %s; remove their folders by hand\n", n, runs)
+	}
+	return err
 }

@@ -197,3 +197,20 @@ func TestASoakHoldsOnToEveryServiceThatThereIs(t *testing.T) {
 		t.Errorf("a soak holds on to %q; there are %q", have, want)
 	}
 }
+
+func TestCleanSaysHowManySoaksItLeaves(t *testing.T) {
+	runs := t.TempDir()
+	for _, says := range []string{"", "1 soak stays in " + runs + "; remove its folder by hand\n", "2 soaks stay in " + runs + "; remove their folders by hand\n"} {
+		out, status := fenceproof(t, "clean", "--runs", runs)
+		if status != 0 || out != "removed 0 runs from "+runs+"\n"+says {
+			t.Errorf("status %d: %s", status, out)
+		}
+		dir, err := os.MkdirTemp(runs, "soak-")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "soak.json"), []byte("{}"), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
