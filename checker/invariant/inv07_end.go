@@ -32,8 +32,12 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 		switch {
 		case q.wrote == nil:
 		case f.pending[id] != nil: // whose token nobody was heard to be granted: those are judged above
-		case q.aside, q.maybe(), f.open: // or the late answer told again what one that nobody saw had granted
+		case q.aside, f.open:
 			f.unresolved++
+		case q.maybe(): // the late answer may have told again what one that nobody saw had granted
+			f.unresolved++
+			f.doubt = fmt.Sprintf("account %s was written to with token %d (%s) before any answer was seen to grant it, and the answer to an earlier acquire of the key was lost: whether that one had granted it, nobody can tell",
+				id.account.id, id.token, id.op)
 		default:
 			f.convict(id, q, *q.wrote)
 		}
@@ -72,7 +76,9 @@ func (f *granted) never(id writeID, w signedWrite) {
 }
 
 func (f *granted) Verdict() verdict.Invariant {
-	return f.verdict(map[string]int64{"superseded": f.superseded})
+	v := f.verdict(map[string]int64{"superseded": f.superseded})
+	v.Doubt = f.doubt
+	return v
 }
 
 func sortedWrites[V any](m map[writeID]V) []writeID {

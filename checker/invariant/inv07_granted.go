@@ -27,6 +27,7 @@ type granted struct {
 	unsigned map[authorship]signedWrite // committed, and only the wiretap knows under which token
 	caughtBy []writeID                  // of suspects whose writes are there, and the lock store's log may have their grants yet
 	open     bool                       // at the end: one of the witnesses is not whole
+	doubt    string                     // of a write that was a violation, unless its grant had been answered unseen
 
 	superseded int64
 }
@@ -145,7 +146,7 @@ func (f *granted) acquired(e *history.Event) {
 	case e.Type == contract.OK && e.Granted > 0:
 		k.answer(e.Granted, f.order)
 		f.settle(e.Key, e.Granted)
-	case e.Type == contract.Info && k.unknown == 0:
+	case e.Type == contract.Info && e.Status == 0 && e.DupOf == 0 && k.unknown == 0: // an answer that came whole is seen, a copy's is for nobody
 		k.unknown = f.order
 	}
 }
