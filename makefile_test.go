@@ -23,7 +23,8 @@ func TestTheMakefilePassesOnWhatItIsGivenAndRefusesWhatItDoesNotKnow(t *testing.
 		"what a soak would drop":       {[]string{"soak", "ROUNDS=2", "FENCING=off", "EXECUTORS=3"}, true, "EXECUTORS FENCING: a soak takes no such variable"},
 		"one run of a soak's list":     {[]string{"soak", "ONLY=kill"}, true, "ONLY: a soak takes no such variable"},
 		"the same without a soak":      {[]string{"verify", "FENCING=off", "EXECUTORS=3"}, false, "--fencing off"},
-		"nothing is built to clean":    {[]string{"clean"}, false, "fenceproof clean --idle; else"},
+		"nothing is built to clean":    {[]string{"clean"}, false, "bin/fenceproof clean --idle; else"},
+		"clean without a program":      {[]string{"clean"}, false, "run ./checker/cmd/fenceproof clean --idle; fi"},
 		"a mistyped one behind others": {[]string{"verify", "SEED=7", "FLAGS=--rate 5", "WORKLAOD=lock"}, true, "WORKLAOD is no variable of this Makefile"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,6 +37,9 @@ func TestTheMakefilePassesOnWhatItIsGivenAndRefusesWhatItDoesNotKnow(t *testing.
 			out, err := cmd.CombinedOutput()
 			if (err != nil) != c.fails || !strings.Contains(string(out), c.says) {
 				t.Errorf("make -n %q: %v\n%s\nwant %q in it", c.args, err, out, c.says)
+			}
+			if builds := strings.Contains(string(out), " build -o bin/"); builds != (!c.fails && c.args[0] != "clean") {
+				t.Errorf("make -n %q: that it builds is %v\n%s", c.args, builds, out)
 			}
 		})
 	}

@@ -28,18 +28,18 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 		}
 	}
 	for _, id := range sortedWrites(f.suspects) {
-		s := f.suspects[id]
-		of := f.written[id.account]
-		if of == nil || f.pending[id] != nil { // whose token nobody was heard to be granted: those are judged above
-			continue
-		}
-		w := of.find(id.op, id.token)
+		q := f.suspects[id]
 		switch {
-		case w == nil:
-		case s.aside || f.open:
+		case q.wrote == nil:
+		case f.pending[id] != nil: // whose token nobody was heard to be granted: those are judged above
+		case q.aside, f.open:
 			f.unresolved++
+		case q.maybe(): // the late answer may have told again what one that nobody saw had granted
+			f.unresolved++
+			f.doubt = fmt.Sprintf("account %s was written to with token %d (%s) before any answer was seen to grant it, and the answer to an earlier acquire of the key was lost: whether that one had granted it, nobody can tell",
+				id.account.id, id.token, id.op)
 		default:
-			f.convict(id, s, *w)
+			f.convict(id, q, *q.wrote)
 		}
 	}
 }
@@ -56,8 +56,8 @@ func (f *granted) never(id writeID, w signedWrite) {
 		f.unresolved++
 		return
 	}
-	if s := f.suspects[id]; s != nil && !s.aside {
-		f.convict(id, s, w)
+	if q := f.suspects[id]; q != nil && !q.aside {
+		f.convict(id, q, w)
 		return
 	}
 	f.checked++
@@ -76,7 +76,9 @@ func (f *granted) never(id writeID, w signedWrite) {
 }
 
 func (f *granted) Verdict() verdict.Invariant {
-	return f.verdict(map[string]int64{"superseded": f.superseded})
+	v := f.verdict(map[string]int64{"superseded": f.superseded})
+	v.Doubt = f.doubt
+	return v
 }
 
 func sortedWrites[V any](m map[writeID]V) []writeID {

@@ -21,12 +21,13 @@ type granted struct {
 	keys     map[string]*grantedKey
 	order    int64            // how many events of the wiretap came
 	received map[int64]cameAt // by open call
-	suspects map[writeID]*suspect
+	suspects map[writeID]*suspicion
 	written  map[*account]*writings
 	pending  map[writeID][]signedWrite  // committed, and the token not yet seen answered
 	unsigned map[authorship]signedWrite // committed, and only the wiretap knows under which token
 	caughtBy []writeID                  // of suspects whose writes are there, and the lock store's log may have their grants yet
 	open     bool                       // at the end: one of the witnesses is not whole
+	doubt    string                     // of a write that was a violation, unless its grant had been answered unseen
 
 	superseded int64
 }
@@ -34,7 +35,7 @@ type granted struct {
 // cameAt is when a request was received: in the wiretap's own order, by the harness's clock, and in the history.
 type cameAt struct{ order, t, i int64 }
 
-// maxSuspects bounds the requests under tokens that nobody was seen to be granted, and of which nobody knows what became.
+// maxSuspects bounds the names of requests under tokens that nobody was seen to be granted, and of which nobody knows what became.
 const maxSuspects = 1024
 
 // writeID names a write of one operation under one token to one account.
@@ -68,7 +69,7 @@ type signedWrite struct {
 func newGranted(b *book, t *tally) *granted {
 	return &granted{
 		findings: findings{id: "INV-07", guarantee: "Every committed write's token was granted, for that account's key, by an answer before the write was received.", book: b, tally: t},
-		keys:     map[string]*grantedKey{}, received: map[int64]cameAt{}, suspects: map[writeID]*suspect{}, written: map[*account]*writings{},
+		keys:     map[string]*grantedKey{}, received: map[int64]cameAt{}, suspects: map[writeID]*suspicion{}, written: map[*account]*writings{},
 		pending: map[writeID][]signedWrite{}, unsigned: map[authorship]signedWrite{},
 	}
 }
@@ -145,7 +146,7 @@ func (f *granted) acquired(e *history.Event) {
 	case e.Type == contract.OK && e.Granted > 0:
 		k.answer(e.Granted, f.order)
 		f.settle(e.Key, e.Granted)
-	case e.Type == contract.Info && k.unknown == 0:
+	case e.Type == contract.Info && e.Status == 0 && e.DupOf == 0 && k.unknown == 0: // an answer that came whole is seen, a copy's is for nobody
 		k.unknown = f.order
 	}
 }
@@ -158,12 +159,8 @@ func (f *granted) settle(key string, token int64) {
 	}
 	for _, op := range []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome, contract.OpPost, contract.OpResolve} {
 		id := writeID{a, op, token}
-		if s := f.suspects[id]; s != nil {
-			if w := f.written[a]; w != nil {
-				if there := w.find(op, token); there != nil && f.caught(id, s, *there) {
-					continue
-				}
-			}
+		if q := f.suspects[id]; q != nil && q.wrote != nil && f.caught(id, q, *q.wrote) {
+			continue
 		}
 		f.checked += int64(len(f.pending[id]))
 		delete(f.pending, id)
@@ -198,8 +195,8 @@ func (f *granted) forwarded(e *history.Event, c *call) {
 		f.superseded++
 	}
 	if at := k.at(e.Token); at != 0 && at < came.order {
-		if s := f.suspects[id]; s != nil {
-			s.aside = true
+		if q := f.suspects[id]; q != nil {
+			q.aside = true
 		}
 		return
 	}
@@ -207,18 +204,14 @@ func (f *granted) forwarded(e *history.Event, c *call) {
 		f.unresolved++
 		return
 	}
-	if len(f.suspects) >= maxSuspects {
+	first := *e
+	first.I, first.T, first.Stage = came.i, came.t, history.Received
+	if !f.suspect(id, &suspect{received: &first, sent: f.book.keep(e), payout: c.payout, maybe: k.unknown != 0 && k.unknown < came.order}) {
 		f.unresolved++
 		return
 	}
-	first := *e
-	first.I, first.T, first.Stage = came.i, came.t, history.Received
-	s := &suspect{received: &first, sent: f.book.keep(e), maybe: k.unknown != 0 && k.unknown < came.order}
-	f.suspects[id] = s
-	if w := f.written[c.account]; w != nil {
-		if there := w.find(e.Op, e.Token); there != nil {
-			f.caught(id, s, *there)
-		}
+	if there := f.there(id); there != nil {
+		f.caught(id, f.suspects[id], *there)
 	}
 }
 
@@ -226,9 +219,7 @@ func (f *granted) forwarded(e *history.Event, c *call) {
 // the request that is answered as effective.
 func (f *granted) answered(e *history.Event, c *call, end callEnd) {
 	id := writeID{c.account, e.Op, e.Token}
-	if s := f.suspects[id]; s != nil && s.sent.Call == e.Call && (e.Type == contract.Fail || end.fencedOut) {
-		delete(f.suspects, id)
-	}
+	f.suspectAnswered(id, e.Call, e.Type == contract.Fail || end.fencedOut)
 	by := authorship{c.payout, e.Op}
 	if w, ok := f.unsigned[by]; ok && end.effective && !c.replay {
 		delete(f.unsigned, by)
@@ -299,7 +290,7 @@ func (f *granted) write(a *account, w signedWrite) {
 	}
 	of.add(w)
 	id := writeID{a, w.op, w.token}
-	if s := f.suspects[id]; s != nil && f.caught(id, s, w) {
+	if q := f.suspects[id]; q != nil && f.caught(id, q, w) {
 		return
 	}
 	if f.key(keyPrefix+a.id).at(w.token) != 0 {
@@ -316,9 +307,17 @@ func (of *writings) add(w signedWrite) {
 	of.recent = append(of.recent, w)
 }
 
-func (of *writings) find(op contract.Op, token int64) *signedWrite {
+// there is a write of that name, as far as they are remembered.
+func (f *granted) there(id writeID) *signedWrite {
+	if w := f.pending[id]; len(w) > 0 {
+		return &w[0]
+	}
+	of := f.written[id.account]
+	if of == nil {
+		return nil
+	}
 	for i := range of.recent {
-		if w := &of.recent[i]; w.op == op && w.token == token {
+		if w := &of.recent[i]; w.op == id.op && w.token == id.token {
 			return w
 		}
 	}

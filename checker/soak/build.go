@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -15,6 +16,8 @@ import (
 type build struct {
 	mu    sync.Mutex
 	files map[string]*program // by path
+	// digest tells this build from all others, wherever its programs lie: SHA-256 over what each of them is, in hexadecimal.
+	digest string
 }
 
 // program is one file of a build. Where what the system says of it has not changed, its content is not read again.
@@ -27,17 +30,23 @@ type program struct {
 // by the runs.
 func buildOf(exe string, services []string) (*build, error) {
 	b := &build{files: map[string]*program{}}
-	paths := []string{exe}
-	for _, name := range services {
-		paths = append(paths, filepath.Join(filepath.Dir(exe), name))
-	}
-	for _, path := range paths {
+	whole := sha256.New()
+	for _, name := range append([]string{""}, slices.Sorted(slices.Values(services))...) {
+		path := exe
+		if name != "" {
+			path = filepath.Join(filepath.Dir(exe), name)
+		}
 		p, err := read(path)
 		if err != nil && !(path != exe && errors.Is(err, os.ErrNotExist)) {
 			return nil, fmt.Errorf("note the build of the soak: %w", err)
 		}
 		b.files[path] = p
+		fmt.Fprintf(whole, "%q", name)
+		if p != nil {
+			fmt.Fprintf(whole, " %x", p.sum)
+		}
 	}
+	b.digest = fmt.Sprintf("%x", whole.Sum(nil))
 	return b, nil
 }
 
@@ -55,9 +64,20 @@ func (b *build) same() error {
 		}
 		now, err := read(path)
 		if err != nil || was == nil || now.sum != was.sum {
-			return fmt.Errorf("%s is not the program that it was when the soak began; continue it with --into, or begin another one", path)
+			return fmt.Errorf("%s is not the program that it was when the soak began: begin another soak in a new folder", path)
 		}
 		b.files[path] = now
+	}
+	return nil
+}
+
+// begunWith refuses to go on with a build in the folder of a soak that another one was begun with. What its runs show must
+// be of one system, whether it is replaced during a soak or between two starts.
+func (h header) begunWith(dir, digest string) error {
+	for _, n := range h.Sessions {
+		if n.Build != digest {
+			return fmt.Errorf("the soak in %s: %w: begin another soak in a new folder, or put the programs back", dir, ErrOtherBuild)
+		}
 	}
 	return nil
 }

@@ -69,6 +69,15 @@ func (c *child) do(ctx context.Context) (outcome, error) {
 	}
 	cut, late := c.await(ctx)
 	l := c.judged(late)
+	if cut && l.Failed != "" && l.Run != "" { // nothing of it would be kept but for a violation
+		v, err := violated(filepath.Join(c.runs, l.Run))
+		if err != nil {
+			return outcome{}, err
+		}
+		if v != nil {
+			l = lineOf(c.task, v)
+		}
+	}
 	l.Took = time.Since(began)
 	if p := c.cmd.ProcessState; p != nil {
 		if u, ok := p.SysUsage().(*syscall.Rusage); ok {

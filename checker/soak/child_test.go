@@ -52,7 +52,8 @@ func stopOnce(ctx context.Context, file string, stop func()) {
 }
 
 func TestAnInterruptedRedoLeavesTheEvidenceOfTheFailureBefore(t *testing.T) {
-	o, out := scriptedSoak(t, scripted(t, `mkdir -p "$dir"; exit 255`), 1)
+	o, out := scriptedSoak(t, scripted(t, `if [ ! -e "$runs/../again" ]; then mkdir -p "$dir"; exit 255; fi
+trap 'exit 2' TERM; touch "$runs/../begun"; while :; do sleep 0.01; done`), 1)
 	if _, err := Run(t.Context(), o); !errors.Is(err, ErrHarness) {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -60,9 +61,11 @@ func TestAnInterruptedRedoLeavesTheEvidenceOfTheFailureBefore(t *testing.T) {
 	if _, err := os.Stat(kept); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(o.Into, "again"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	o.Exe = scripted(t, `touch "$runs/../begun"; trap 'exit 2' TERM; while :; do sleep 0.01; done`)
 	go stopOnce(ctx, filepath.Join(o.Into, "begun"), stop)
 	if _, err := Run(ctx, o); err != nil || !strings.Contains(out.String(), "interrupted, not counted") {
 		t.Fatalf("%v\n%s", err, out)
@@ -111,6 +114,62 @@ func TestASoakOfRunsThatPassHasOneLinePerRunAndBeginsNoneAfterItsTime(t *testing
 	}
 }
 
+func TestAnInterruptedRunThatHadFoundAViolationIsKeptHoweverItEnded(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `trap 'verdict 1 violated; exit 255' TERM; touch "$runs/../begun"; while :; do sleep 0.01; done`), 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go stopOnce(ctx, filepath.Join(o.Into, "begun"), stop)
+	s, err := Run(ctx, o)
+	if err != nil || s.Counts.Violated != 1 || s.Exit != verdict.ExitViolated || len(s.Kept) != 1 {
+		t.Errorf("%v, %+v\n%s", err, s, out)
+	}
+}
+
+func TestASoakIsContinuedWithTheProgramsThatItBeganWithOrNotAtAll(t *testing.T) {
+	for name, file := range map[string]string{"this program": "fenceproof", "a service": "lock-server", "a service that was missing": "rail-stub"} {
+		t.Run(name, func(t *testing.T) {
+			o, out := scriptedSoak(t, scripted(t, `verdict 0 pass; exit 0`), 1)
+			o.Services = append(o.Services, "rail-stub")
+			service, path := filepath.Join(filepath.Dir(o.Exe), "lock-server"), filepath.Join(filepath.Dir(o.Exe), file)
+			if err := os.WriteFile(service, []byte("old"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.ReadFile(path)
+			for rounds := range 2 {
+				o.Rounds = rounds + 1
+				if s, err := Run(t.Context(), o); err != nil || s.Counts.Runs != o.Rounds {
+					t.Fatalf("with the same programs: %v, %+v\n%s", err, s, out)
+				}
+			}
+			o.Rounds = 3
+			if err := os.WriteFile(path, append(before, "\n# new\n"...), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Run(t.Context(), o); !errors.Is(err, ErrOtherBuild) || !strings.Contains(err.Error(), "begin another soak in a new folder") {
+				t.Errorf("with other programs: %v\n%s", err, out)
+			}
+			if f, err := Read(o.Into); err != nil || len(f.Lines) != 2 || len(f.head.Sessions) != 2 {
+				t.Errorf("%v, %+v", err, f)
+			}
+		})
+	}
+}
+
+func TestAViolationStaysOneWhereTheProgramsWereReplacedDuringItsRun(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `echo new >"${0%/*}/lock-server"; verdict 1 violated; exit 1`), 2)
+	s, err := Run(t.Context(), o)
+	if !errors.Is(err, ErrHarness) || s.Status != verdict.Violated || s.Exit != verdict.ExitViolated || s.Counts.Runs != 1 || s.Counts.Violated != 1 {
+		t.Errorf("%v, %+v\n%s", err, s, out)
+	}
+	if n := strings.Count(out.String(), "THE HARNESS FAILED"); n != 1 || !strings.Contains(out.String(), "seed 1: violated") {
+		t.Errorf("it failed %d times:\n%s", n, out)
+	}
+	f, err := Read(o.Into)
+	if err != nil || len(f.Lines) != 1 || f.Lines[0].Failed != "" || !f.whole(f.Lines[0].Run) {
+		t.Errorf("%v, %+v", err, f)
+	}
+}
+
 func TestARunThatHangsIsAFailureOfTheHarnessWhateverItsVerdictSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		script       string
@@ -147,7 +206,7 @@ func TestASoakEndsWhereItsProgramsAreReplacedAndNotWhereTheyComeOutTheSame(t *te
 	} {
 		o, out := scriptedSoak(t, scripted(t, script), 2)
 		s, err := Run(t.Context(), o)
-		if errors.Is(err, ErrHarness) != fails || (s.Exit == verdict.ExitHarness) != fails || strings.Contains(out.String(), "is not the program that it was") != fails {
+		if errors.Is(err, ErrHarness) != fails || (s.Exit == verdict.ExitHarness) != fails || strings.Contains(out.String(), "is not the program that it was when the soak began: begin another soak in a new folder") != fails {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
 		if want := map[bool]int{true: 0, false: 2}[fails]; s.Counts.Runs != want {

@@ -38,11 +38,15 @@ const ending = 10 * time.Second
 // ErrInUse says that a soak, or a run that it began, is still going on elsewhere.
 var ErrInUse = errors.New("it is going on in another process")
 
+// ErrOtherBuild says that a soak was begun with other programs.
+var ErrOtherBuild = errors.New("it was begun with other programs")
+
 // Session is one start of a soak.
 type Session struct {
 	Started time.Time `json:"started"`
 	Command string    `json:"command"`
 	Commit  string    `json:"commit,omitempty"` // the build's, "" where it is not known
+	Build   string    `json:"build,omitempty"`  // digest of the programs that its runs are made with
 	Go      string    `json:"go"`
 	OS      string    `json:"os"` // "linux/amd64"
 	Cores   int       `json:"cores"`
@@ -120,33 +124,31 @@ func parse(text []byte) ([]Line, error) {
 	return lines, nil
 }
 
-// open makes dir the folder of a soak, or continues the one that is there, and keeps others out until close.
-func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session) (f *Folder, err error) {
-	if err := os.MkdirAll(filepath.Join(dir, runsDir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the soak: %w", err)
+// open makes dir the folder of a soak, or continues the one that is there, and keeps others out until close. A run that is
+// still going on there, because its soak was killed just now, has until leave to end. What is refused changes nothing.
+func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session, leave time.Duration) (f *Folder, err error) {
+	if _, err := begun(dir, now.Build); err != nil { // before anything is made there, and again once nobody else writes there
+		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, outputDir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the soak: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := lock(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, file.Close())
 		}
 	}()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
-		}
-		return nil, fmt.Errorf("the soak in %s: %w: wait for its end, or end it with Ctrl-C", dir, ErrInUse)
+	if f, err = begun(dir, now.Build); err != nil {
+		return nil, err
 	}
-	f = &Folder{Dir: dir, stripped: map[string]bool{}}
-	if Exists(dir) {
-		if f, err = Read(dir); err != nil {
-			return nil, err
+	over, err := f.untold(leave)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{runsDir, outputDir} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return nil, fmt.Errorf("make the folder of the soak: %w", err)
 		}
 	}
 	f.file = file
@@ -154,13 +156,47 @@ func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session) (f *
 	if err := cutTorn(file); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(f.sweepAway(over), f.tidy()); err != nil {
+		return nil, err
+	}
 	if err := writeJSON(filepath.Join(dir, settingsFile), f.head); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.sweepAway(ending), f.tidy()); err != nil {
+	return f, nil
+}
+
+// begun is the soak in dir as it was left, an empty one where none was begun. It is refused where other programs began it.
+func begun(dir, digest string) (*Folder, error) {
+	if !Exists(dir) {
+		return &Folder{Dir: dir, stripped: map[string]bool{}}, nil
+	}
+	f, err := Read(dir)
+	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return f, f.head.begunWith(dir, digest)
+}
+
+// lock opens the lines of the soak in dir, and keeps others out until the file is closed.
+func lock(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of the soak: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("the soak in %s: %w: wait for its end, or end it with Ctrl-C", dir, ErrInUse)
+	case err != nil:
+		err = fmt.Errorf("open the soak in %s: %w", dir, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 func union(have, more []Cell) []Cell {
@@ -206,11 +242,12 @@ func (f *Folder) add(l Line) error {
 	return f.tidy()
 }
 
-// done are the keys of all runs that have been done. One in which the harness failed has not.
+// done are the keys of all runs that have been done. One in which the harness failed has not, unless it found a
+// violation.
 func (f *Folder) done() map[string]bool {
 	done := map[string]bool{}
 	for _, l := range f.Lines {
-		if l.Failed == "" {
+		if l.counts() {
 			done[l.key()] = true
 		}
 	}
@@ -245,30 +282,6 @@ func (f *Folder) tidy() error {
 		f.stripped[id] = true
 	}
 	return nil
-}
-
-// sweepAway removes the runs that no line tells of: they were going on when the soak ended. One that is still going on,
-// because the soak was killed just now, has until leave to end.
-func (f *Folder) sweepAway(leave time.Duration) error {
-	entries, err := os.ReadDir(filepath.Join(f.Dir, runsDir))
-	if err != nil {
-		return fmt.Errorf("look for interrupted runs: %w", err)
-	}
-	var errs []error
-	for _, e := range entries {
-		told := slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Run == e.Name() })
-		if !e.IsDir() || told || !run.IsRun(e.Name()) {
-			continue
-		}
-		dir := filepath.Join(f.Dir, runsDir, e.Name())
-		for until := time.Now().Add(leave); run.InUse(dir); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(until) {
-				return errors.Join(append(errs, fmt.Errorf("the run in %s: %w: wait for its end, or end it", dir, ErrInUse))...)
-			}
-		}
-		errs = append(errs, run.Remove(dir))
-	}
-	return errors.Join(errs...)
 }
 
 // whole tells whether all of a run's evidence is still there.

@@ -1,7 +1,9 @@
 package soak
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -28,7 +30,7 @@ type Line struct {
 	Memory   int64    `json:"memory"` // the largest resident set of the run's own processes, in bytes
 	Disk     int64    `json:"disk"`   // the run's folder before anything of it was removed, in bytes
 	// Failed is set where the harness itself failed: what went wrong. Such a run counts for nothing, and is done again
-	// when the soak is continued.
+	// when the soak is continued, unless it had found a violation.
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -56,6 +58,9 @@ func (l Line) valid() error {
 	return nil
 }
 
+// counts tells whether the line is one of what was shown. A violation that was found stays one, whatever failed besides.
+func (l Line) counts() bool { return l.Failed == "" || l.Status == verdict.Violated }
+
 func (l Line) key() string { return Key(l.Cell, l.With, l.Seed) }
 
 // lineOf says what a run's verdict says.
@@ -66,6 +71,20 @@ func lineOf(t Task, v *verdict.Run) Line {
 		l.Refused += n
 	}
 	return l
+}
+
+// violated is the verdict of the run in dir where that is a violation, nil where it is none or there is no verdict.
+func violated(dir string) (*verdict.Run, error) {
+	v, err := verdict.Read(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("whether the run in %s found a violation is not known, so it stays; look at it, and remove it by hand: %w", dir, err)
+	case statusOf(v) != verdict.Violated:
+		return nil, nil
+	}
+	return v, nil
 }
 
 // statusOf is the status by which v's exit status came about. A run that was told what must be violated passes where

@@ -20,15 +20,15 @@ func (s Seeds) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// UnmarshalJSON reads what MarshalJSON has written.
+// UnmarshalJSON reads what MarshalJSON has written, and numbers, as they once were written.
 func (s *Seeds) UnmarshalJSON(b []byte) error {
-	var all []string
+	var all []json.Number // a string is taken for one as well
 	if err := json.Unmarshal(b, &all); err != nil {
 		return err
 	}
 	*s = make(Seeds, len(all))
 	for i, text := range all {
-		seed, err := strconv.ParseUint(text, 10, 64)
+		seed, err := strconv.ParseUint(text.String(), 10, 64)
 		if err != nil {
 			return fmt.Errorf("seed %d: %w", i, err)
 		}

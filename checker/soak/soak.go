@@ -53,7 +53,7 @@ type soak struct {
 }
 
 // Run soaks until the settings' end, the end of ctx, or a failure of the harness, and gives the summary of all that the
-// folder holds. The error is the harness's own failure.
+// folder holds. The error is the harness's own failure, or, without a summary, why the folder is not taken.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(o.Into, o.Settings, cells, out, o.session())
+	f, err := open(o.Into, o.Settings, cells, out, o.session(b), ending)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +81,9 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	return sum, errors.Join(err, write, f.close())
 }
 
-// session is this start.
-func (o Options) session() Session {
-	n := Session{Started: time.Now().UTC(), Command: o.Command, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU()}
+// session is this start, with a build.
+func (o Options) session(made *build) Session {
+	n := Session{Started: time.Now().UTC(), Command: o.Command, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, Build: made.digest, Cores: runtime.NumCPU()}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		n.Commit = commit(b.Settings)
 	}
@@ -172,8 +172,9 @@ func (s *soak) one(ctx context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
-	if err := s.build.same(); err != nil && o.line.Failed == "" { // its services may have been of either build
-		o.line.Failed = err.Error()
+	replaced := s.build.same() // its services may have been of either build
+	if replaced != nil && o.line.Failed == "" && o.line.Status != verdict.Violated {
+		o.line.Failed = replaced.Error()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +188,12 @@ func (s *soak) one(ctx context.Context, t Task) error {
 		return errors.Join(fmt.Errorf("%w: %s: %s", ErrHarness, t, o.line.Failed), s.folder.add(o.line))
 	}
 	fmt.Fprintf(s.Out, "soak: %4d  %s: %s after %.0f s%s\n", s.count, t, o.line.Status, o.line.Took.Seconds(), o.line.why())
-	return errors.Join(os.Remove(c.output), s.folder.add(o.line))
+	err = errors.Join(os.Remove(c.output), s.folder.add(o.line))
+	if replaced != nil { // the violation stays one, and the soak ends all the same
+		fmt.Fprintf(s.Out, "soak: after %s: THE HARNESS FAILED: %s\n", t, replaced)
+		err = errors.Join(fmt.Errorf("%w: after %s: %w", ErrHarness, t, replaced), err)
+	}
+	return err
 }
 
 // counts tells whether the run is one of the soak's. One that was interrupted is not, unless it had found a violation: no

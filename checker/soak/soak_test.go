@@ -122,9 +122,14 @@ func ran(nemesis string, seed uint64, status verdict.Status, dangers ...Danger) 
 		Status: status, Reason: "because", Took: 40 * time.Second, Dangers: dangers, Refused: int64(seed), Memory: 100e6, Disk: 30e6}
 }
 
+func failedWith(l Line, why string) Line {
+	l.Failed = why
+	return l
+}
+
 func folderOf(t *testing.T, cells []Cell, lines ...Line) *Folder {
 	t.Helper()
-	f, err := open(t.TempDir(), Settings{Rounds: 1}, cells, nil, Session{Command: "bin/fenceproof soak --rounds 1", Go: "go1.26", OS: "linux/amd64", Cores: 2})
+	f, err := open(t.TempDir(), Settings{Rounds: 1}, cells, nil, Session{Command: "bin/fenceproof soak --rounds 1", Go: "go1.26", OS: "linux/amd64", Cores: 2}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +176,7 @@ func TestTheStatusOfASoakIsThatOfItsWorstRun(t *testing.T) {
 		"a cell never ran": {[]Cell{{"pause", "pg", "payout"}, {"kill", "pg", "lock"}}, []Line{ran("pause", 1, verdict.Pass)}, verdict.NotExercised, 2, "of 1 cell nothing was run: kill, lock on pg"},
 		"harness failed":   {pause, []Line{ran("pause", 1, verdict.Pass), {Cell: pause[0], With: "pause", Seed: 2, Failed: "no space"}}, verdict.Inconclusive, 255, "the harness itself failed in pause, payout on pg, seed 2: no space"},
 		"failed, redone":   {pause, []Line{{Cell: pause[0], With: "pause", Seed: 1, Failed: "no space"}, ran("pause", 1, verdict.Pass)}, verdict.Pass, 0, "1 run passed"},
+		"then a redo":      {pause, []Line{failedWith(ran("pause", 1, verdict.Violated), "replaced"), ran("pause", 1, verdict.Pass)}, verdict.Violated, 1, "1 of 2 runs violated"},
 		"failed, violated": {pause, []Line{ran("pause", 1, verdict.Violated), {Cell: pause[0], With: "pause", Seed: 2, Failed: "no space"}}, verdict.Violated, 1, "1 of 1 run violated"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +249,7 @@ func TestTheDiskStaysBoundedAndNoViolationIsEverRemoved(t *testing.T) {
 
 func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 	f := folderOf(t, nil, ran("pause", 1, verdict.Pass))
-	if _, err := open(f.Dir, Settings{}, nil, nil, Session{}); !errors.Is(err, ErrInUse) {
+	if _, err := open(f.Dir, Settings{}, nil, nil, Session{}, 0); !errors.Is(err, ErrInUse) {
 		t.Errorf("two soaks share a folder: %v", err)
 	}
 	if _, err := f.file.WriteString(`{"nemesis":"pause","reason":"` + strings.Repeat("a long one ", 100)); err != nil {
@@ -256,7 +262,7 @@ func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 	if err := f.close(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := open(f.Dir, Settings{Rounds: 2}, nil, nil, Session{})
+	f, err := open(f.Dir, Settings{Rounds: 2}, nil, nil, Session{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

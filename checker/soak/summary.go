@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fenceproof/checker/verdict"
+	"fenceproof/nemesis/plan"
 )
 
 // Summary is what a soak has shown, or several one after the other: summary.json.
@@ -111,8 +112,8 @@ func Summarise(folders ...*Folder) *Summary {
 		s.Disk.Now += size(f.Dir)
 		s.Failures = append(s.Failures, f.failures()...)
 		for _, l := range f.Lines {
-			if l.Failed == "" {
-				lines = s.once(lines, l, f.build(l), at)
+			if l.counts() {
+				lines = s.once(lines, l, f.sort(l), at)
 				cells = union(cells, []Cell{l.Cell})
 			}
 			if f.whole(l.Run) {
@@ -125,12 +126,13 @@ func Summarise(folders ...*Folder) *Summary {
 	return s
 }
 
-// once adds a line, or puts the worse of the two in the place of one with the same cell, nemeses, seed and build.
-func (s *Summary) once(lines []Line, l Line, build string, at map[string]int) []Line {
-	key := l.key() + "|" + build
+// once adds a line, or puts the worse of the two in the place of one with the same cell, nemeses and seed that was of the
+// same sort.
+func (s *Summary) once(lines []Line, l Line, sort string, at map[string]int) []Line {
+	key := l.key() + "|" + sort
 	i, twice := at[key]
 	switch {
-	case !twice || build == "":
+	case !twice || sort == "":
 		at[key] = len(lines)
 		return append(lines, l)
 	case verdict.Worse(lines[i].Status, l.Status) != lines[i].Status:
@@ -140,18 +142,23 @@ func (s *Summary) once(lines []Line, l Line, build string, at map[string]int) []
 	return lines
 }
 
-// build is the commit that a run was made with, "" where that is not known for sure.
-func (f *Folder) build(l Line) string {
-	commit := ""
+// sort is what tells runs of one cell, nemeses and seed apart: how long they are driven, the members of etcd where that is
+// the backend, and the build. It is "" where the build is not known for sure: only a digest tells builds with changes apart.
+func (f *Folder) sort(l Line) string {
+	var made Session
 	for _, n := range f.head.Sessions {
 		if !n.Started.After(l.Started) {
-			commit = n.Commit
+			made = n
 		}
 	}
-	if strings.HasSuffix(commit, changed) {
+	if made.Build == "" && (made.Commit == "" || strings.HasSuffix(made.Commit, changed)) {
 		return ""
 	}
-	return commit
+	members := 0
+	if l.Backend == plan.BackendEtcd {
+		members = max(f.head.Settings.Members, 1) // as 0 stands for
+	}
+	return fmt.Sprintf("%s|%d|%s|%s", f.head.Settings.Drive, members, made.Commit, made.Build)
 }
 
 // relative is the path of a run's folder from dir.

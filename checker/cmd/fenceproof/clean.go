@@ -20,8 +20,9 @@ func cleanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove old runs",
-		Long: `Clean removes the folders of old runs, and what of their databases lies elsewhere. Runs that are going on stay. With
---idle it fails while one is going on, or while anything runs from this program's own folder: what would be removed next is in use.`,
+		Long: `Clean removes the folders of old runs, and what of their databases lies elsewhere. Runs that are going on stay, and so
+do the folders of soaks, which are removed by hand. With --idle it fails while a run is going on, or while anything runs
+from this program's own folder: what would be removed next is in use.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if keep < 0 {
@@ -38,6 +39,7 @@ func cleanCommand() *cobra.Command {
 				_, err = fmt.Fprintf(c.OutOrStdout(), "there is no folder %s, so there are no runs to remove\n", runs)
 			case err == nil:
 				_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d %s from %s\n", n, map[bool]string{true: "run", false: "runs"}[n == 1], runs)
+				err = errors.Join(err, soaksLeft(c.OutOrStdout(), runs))
 			}
 			for _, b := range busy {
 				_, e := fmt.Fprintf(c.OutOrStdout(), "%s is going on, and stays\n", filepath.Join(runs, b))

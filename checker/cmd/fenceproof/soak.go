@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,8 +39,8 @@ replaced meanwhile is one as well: what it has shown would be of two systems.
 Its folder holds a line per finished run (soak.ndjson), the summary (summary.json, summary.html), and the runs: of those
 that passed the verdict, of those that were violated or in which the harness failed everything, and of those that were
 inconclusive or not exercised everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder
-that is there, a soak that was interrupted goes on; flags that are not given are then as they were, and --drive and
---etcd-members cannot be others.
+that is there, a soak that was interrupted goes on; flags that are not given are then as they were, and --drive,
+--etcd-members and the programs cannot be others: another build takes a new folder.
 
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
 254 wrong usage, 255 the harness itself failed.`,
@@ -111,7 +112,7 @@ func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string) error 
 	out := harmless{c.OutOrStdout()}
 	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Services: services(), Command: f.again(), Check: takes, Out: out})
 	switch {
-	case errors.Is(err, soak.ErrInUse):
+	case s == nil && (errors.Is(err, soak.ErrInUse) || errors.Is(err, soak.ErrOtherBuild)):
 		return usage("%w", err)
 	case s == nil:
 		return &exitError{exitHarness, err}
@@ -284,4 +285,26 @@ func distinct(dirs []string) ([]string, error) {
 		names, seen = append(names, dir), append(seen, is)
 	}
 	return names, nil
+}
+
+// soaksLeft says how many soaks have their folders in runs: what they found is evidence, and nothing but a hand removes it.
+func soaksLeft(w io.Writer, runs string) error {
+	entries, err := os.ReadDir(runs)
+	if err != nil {
+		return fmt.Errorf("look for the folders of soaks: %w", err)
+	}
+	n := 0
+	for _, e := range entries {
+		if e.IsDir() && soak.Exists(filepath.Join(runs, e.Name())) {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+	case 1:
+		_, err = fmt.Fprintf(w, "1 soak stays in %s; remove its folder by hand\n", runs)
+	default:
+		_, err = fmt.Fprintf(w, "%d soaks stay in %s; remove their folders by hand\n", n, runs)
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,7 @@ func TestASoakIsContinuedWithTheRunsThatItBeganWithOrNotAtAll(t *testing.T) {
 		settings, args, says string
 	}{
 		{begun, "soak --drive 8s", "--drive 8s: the soak in " + dir + " drives its runs for 9s"},
+		{strings.Replace(begun, "}}", `},"sessions":[{"build":"another"}]}`, 1), "soak", "it was begun with other programs: begin another soak in a new folder"},
 		{begun, "soak --etcd-members 3", "--etcd-members 3: the soak in " + dir + " has 1"},
 		{"{", "soak --rounds 1", "soak.json"},
 		{"{", "soak summary", "soak.json"},
@@ -180,10 +182,35 @@ func TestASoakIsContinuedWithTheRunsThatItBeganWithOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestASoakHoldsOnToServicesThatThereAre(t *testing.T) {
-	for _, name := range services() {
-		if _, err := os.Stat(filepath.Join(binaries, name)); err != nil {
-			t.Error(err)
+func TestASoakHoldsOnToEveryServiceThatThereIs(t *testing.T) {
+	entries, err := os.ReadDir(filepath.Join("..", "..", "..", "system", "cmd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "lockctl" { // an operator's tool; no run starts it
+			want = append(want, e.Name())
+		}
+	}
+	if have := slices.Sorted(slices.Values(services())); !slices.Equal(have, want) {
+		t.Errorf("a soak holds on to %q; there are %q", have, want)
+	}
+}
+
+func TestCleanSaysHowManySoaksItLeaves(t *testing.T) {
+	runs := t.TempDir()
+	for _, says := range []string{"", "1 soak stays in " + runs + "; remove its folder by hand\n", "2 soaks stay in " + runs + "; remove their folders by hand\n"} {
+		out, status := fenceproof(t, "clean", "--runs", runs)
+		if status != 0 || out != "removed 0 runs from "+runs+"\n"+says {
+			t.Errorf("status %d: %s", status, out)
+		}
+		dir, err := os.MkdirTemp(runs, "soak-")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "soak.json"), []byte("{}"), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -1,0 +1,75 @@
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fenceproof/checker/run"
+	"fenceproof/checker/verdict"
+)
+
+// untold are the runs that no line tells of: they were going on when the soak ended. It fails where one does not end within
+// leave.
+func (f *Folder) untold(leave time.Duration) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(f.Dir, runsDir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("look for interrupted runs: %w", err)
+	}
+	var over []string
+	for _, e := range entries {
+		told := slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Run == e.Name() })
+		if !e.IsDir() || told || !run.IsRun(e.Name()) {
+			continue
+		}
+		dir := filepath.Join(f.Dir, runsDir, e.Name())
+		for until := time.Now().Add(leave); run.InUse(dir); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(until) {
+				return nil, fmt.Errorf("the run in %s: %w: wait for its end, or end it", dir, ErrInUse)
+			}
+		}
+		over = append(over, e.Name())
+	}
+	return over, nil
+}
+
+// sweepAway removes runs that no line tells of. One that had found a violation stays, and gets its line.
+func (f *Folder) sweepAway(over []string) error {
+	var errs []error
+	for _, id := range over {
+		dir := filepath.Join(f.Dir, runsDir, id)
+		v, err := violated(dir)
+		switch {
+		case err != nil:
+		case v == nil:
+			err = run.Remove(dir)
+		default:
+			l := lineOf(f.taskOf(v), v)
+			l.Run, l.Disk = id, size(dir)
+			err = f.add(l)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// taskOf is the run of a verdict as the soak had begun it. A mix that has no cell of its own was drawn.
+func (f *Folder) taskOf(v *verdict.Run) Task {
+	t := Task{Cell: Cell{strings.ReplaceAll(v.Settings.Nemesis, ",", "+"), v.Settings.Backend, v.Settings.Workload}, Seed: v.Settings.Seed}
+	own := slices.IndexFunc(f.head.Cells, func(c Cell) bool {
+		return c.Backend == t.Cell.Backend && c.Workload == t.Cell.Workload && SameMix(c.Nemesis, t.Cell.Nemesis)
+	})
+	switch {
+	case own >= 0:
+		t.Cell = f.head.Cells[own]
+	case strings.Contains(t.Cell.Nemesis, "+"):
+		t.Nemesis, t.Cell.Nemesis = asVerify(t.Cell.Nemesis), MixOfTwo
+		return t
+	}
+	t.Nemesis = asVerify(t.Cell.Nemesis)
+	return t
+}
