@@ -80,7 +80,7 @@ func (f *failovers) commit(e *history.Event) {
 		case c.New == nil:
 			delete(f.rows, c.Old["lock_key"])
 		default:
-			f.rows[c.New["lock_key"]] = keyRow{number(c.New["fencing_token"]), c.New["expires_at"]}
+			f.rows[c.New["lock_key"]] = keyRow{history.Int(c.New["fencing_token"]), c.New["expires_at"]}
 		}
 	}
 	if f.old != nil {
