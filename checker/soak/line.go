@@ -22,7 +22,7 @@ type Line struct {
 	Took   time.Duration  `json:"took"`
 	Status verdict.Status `json:"status"`
 	Reason string         `json:"reason"`
-	// Declared: what was violated had been declared to be, and exactly that was; the run's status is a pass.
+	// Declared: something was violated, all of that had been declared to be, and the run's status is a pass.
 	Declared bool     `json:"declared,omitempty"`
 	Dangers  []Danger `json:"dangers,omitempty"`
 	Refused  int64    `json:"refused"` // stale writes answered FENCED_OUT, at all fence points together
@@ -66,7 +66,7 @@ func (l Line) key() string { return Key(l.Cell, l.With, l.Seed) }
 // lineOf says what a run's verdict says.
 func lineOf(t Task, v *verdict.Run) Line {
 	l := Line{Cell: t.Cell, With: t.Nemesis, Seed: t.Seed, Run: v.ID, Started: v.Started, Reason: v.Reason, Status: statusOf(v),
-		Declared: v.Expect != nil && v.Expect.Met, Dangers: dangersOf(v), Events: v.Events}
+		Declared: v.Exit == verdict.ExitPass && v.Overall == verdict.Violated, Dangers: dangersOf(v), Events: v.Events}
 	for _, n := range v.Refusals {
 		l.Refused += n
 	}

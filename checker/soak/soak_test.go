@@ -189,15 +189,22 @@ func TestTheStatusOfASoakIsThatOfItsWorstRun(t *testing.T) {
 }
 
 func TestADeclaredViolationIsAPassAndAMissedOneIsNone(t *testing.T) {
-	for want, v := range map[verdict.Status]*verdict.Run{
-		verdict.Pass:         {Exit: 0, Overall: verdict.Violated, Expect: &verdict.Expectation{Must: []string{"INV-04"}, Met: true}},
-		verdict.Inconclusive: {Exit: 2, Overall: verdict.Pass, Expect: &verdict.Expectation{Must: []string{"INV-04"}}},
-		verdict.Violated:     {Exit: 1, Overall: verdict.Violated},
-		verdict.NotExercised: {Exit: 2, Overall: verdict.NotExercised},
+	must, may := []string{"INV-04"}, &verdict.Expectation{Must: []string{}, May: []string{"INV-04"}, Met: true}
+	for name, c := range map[string]struct {
+		run      verdict.Run
+		status   verdict.Status
+		declared bool
+	}{
+		"what had to be violated was":              {verdict.Run{Exit: 0, Overall: verdict.Violated, Expect: &verdict.Expectation{Must: must, Met: true}}, verdict.Pass, true},
+		"what had to be violated was not":          {verdict.Run{Exit: 2, Overall: verdict.Pass, Expect: &verdict.Expectation{Must: must}}, verdict.Inconclusive, false},
+		"what might be violated was":               {verdict.Run{Exit: 0, Overall: verdict.Violated, Expect: may}, verdict.Pass, true},
+		"what might be violated was not":           {verdict.Run{Exit: 0, Overall: verdict.Pass, Expect: may}, verdict.Pass, false},
+		"it was, and a fault had not been seen":    {verdict.Run{Exit: 2, Overall: verdict.Violated, Expect: may}, verdict.Inconclusive, false},
+		"nothing was declared, and something fell": {verdict.Run{Exit: 1, Overall: verdict.Violated}, verdict.Violated, false},
+		"nothing was declared, and nothing met":    {verdict.Run{Exit: 2, Overall: verdict.NotExercised}, verdict.NotExercised, false},
 	} {
-		l := lineOf(Task{}, v)
-		if l.Status != want || l.Declared != (want == verdict.Pass) {
-			t.Errorf("exit status %d of %s is %s, declared %v; want %s", v.Exit, v.Overall, l.Status, l.Declared, want)
+		if l := lineOf(Task{}, &c.run); l.Status != c.status || l.Declared != c.declared {
+			t.Errorf("%s: %s, declared %v", name, l.Status, l.Declared)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (r *Run) Conclude() {
 
 // Doubt makes of a verdict that would be better an inconclusive one, because of why. A violation stays one.
 func (r *Run) Doubt(why string) {
-	if r.Expect == nil {
+	if !r.Expect.control() {
 		r.Overall = Worse(r.Overall, Inconclusive)
 	}
 	if r.Exit == ExitPass || r.Exit == ExitOpen {
@@ -107,9 +107,10 @@ func (r *Run) Doubt(why string) {
 	}
 }
 
-// Lack makes of a pass a run that is not exercised, because of why. A negative control is judged by what fell.
+// Lack makes of a pass a run that is not exercised, because of why. A negative control is judged by what fell. A run whose
+// nemesis declares what it breaks is none: it has other faults as well, or the same one several times.
 func (r *Run) Lack(why string) {
-	if r.Expect != nil {
+	if r.Expect.control() {
 		return
 	}
 	r.Overall = Worse(r.Overall, NotExercised)

@@ -58,7 +58,7 @@ func (x *Expectation) Evaluate(invariants []Invariant) {
 			continue
 		}
 		violated[inv.ID] = true
-		if !x.names(inv.ID) {
+		if !x.Names(inv.ID) {
 			x.Surplus = append(x.Surplus, inv.ID)
 		}
 	}
@@ -70,13 +70,19 @@ func (x *Expectation) Evaluate(invariants []Invariant) {
 	x.Met = len(x.Missing) == 0 && len(x.Surplus) == 0
 }
 
-func (x *Expectation) names(id string) bool {
-	return slices.Contains(x.Must, id) || slices.Contains(x.May, id)
+// Names tells whether id must or may be violated.
+func (x *Expectation) Names(id string) bool {
+	return x != nil && (slices.Contains(x.Must, id) || slices.Contains(x.May, id))
 }
 
-// exit is a negative control's exit status and the sentence for it. Where the expectation is met, what it does not name
-// must have passed besides: a fence point that was left on has to have refused. That nobody can know yet how something
-// would have ended, with all the evidence there, is no objection: a control asks what falls.
+// control tells whether x is a negative control's: somebody asked to see what falls.
+func (x *Expectation) control() bool { return x != nil && x.DeclaredBy == "" }
+
+// exit is the exit status of a run with an expectation, and the sentence for it. Where it is met, a control needs that what
+// it does not name has passed besides: a fence point that was left on has to have refused. That nobody can know yet how
+// something would have ended, with all the evidence there, is no objection: a control asks what falls. Where a nemesis
+// declares what it breaks, everything that was not violated must have passed, what it may break included: nothing says
+// otherwise that the danger was met and that anybody can know.
 func (x *Expectation) exit(invariants []Invariant) (int, string) {
 	switch {
 	case len(x.Surplus) > 0:
@@ -87,11 +93,16 @@ func (x *Expectation) exit(invariants []Invariant) (int, string) {
 		return ExitOpen, fmt.Sprintf("%s not violated, as the expectation %s asks for", strings.Join(x.Missing, ", "), x)
 	}
 	for _, inv := range invariants {
-		if !x.names(inv.ID) && inv.Status != Pass && (inv.Status != Inconclusive || inv.Doubt == "") {
+		if inv.Status != Pass && inv.Status != Violated && !x.bears(inv) {
 			return ExitOpen, fmt.Sprintf("nothing but what the expectation names was violated (%s), but %s is %s: %s", x, inv.ID, inv.Status, inv.Reason)
 		}
 	}
 	return ExitPass, x.met(invariants)
+}
+
+// bears tells whether inv, which neither passed nor was violated, is no objection.
+func (x *Expectation) bears(inv Invariant) bool {
+	return x.control() && (x.Names(inv.ID) || inv.Status == Inconclusive && inv.Doubt != "")
 }
 
 // met is the sentence of an expectation that was met. What a nemesis has broken on purpose is told with it: that it was
