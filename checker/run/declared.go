@@ -25,6 +25,11 @@ func declared(p plan.Plan) *verdict.Expectation {
 	return nil
 }
 
+// unnamed tells whether something was violated that x does not name: nobody has asked for that.
+func unnamed(violated []string, x *verdict.Expectation) bool {
+	return slices.ContainsFunc(violated, func(id string) bool { return !x.Names(id) })
+}
+
 // expecting is c with the expectation that its plan declares, where nobody gave another.
 func (c Config) expecting() Config {
 	c.Expect = cmp.Or(c.Expect, declared(c.Plan))

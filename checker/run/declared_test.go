@@ -63,3 +63,24 @@ func TestWhatIsDeclaredAndFoundIsNoFailure(t *testing.T) {
 		}
 	}
 }
+
+// The data is what shows how it came to a violation that nobody had asked for.
+func TestTheDataIsKeptBehindAViolationThatNobodyAskedFor(t *testing.T) {
+	declared := (Config{Plan: unguarded()}).expecting().Expect
+	for _, c := range []struct {
+		name     string
+		violated []string
+		expect   *verdict.Expectation
+		kept     bool
+	}{
+		{"nothing was violated", nil, nil, false},
+		{"something was", []string{"INV-04"}, nil, true},
+		{"what had been declared was", []string{"INV-04", "LIVE-01"}, declared, false},
+		{"something else was, too", []string{"INV-04", "INV-06"}, declared, true},
+		{"something else was than a control names", []string{"INV-01"}, &verdict.Expectation{Must: []string{"INV-02"}}, true},
+	} {
+		if got := unnamed(c.violated, c.expect); got != c.kept {
+			t.Errorf("%s: kept %t", c.name, got)
+		}
+	}
+}
