@@ -62,10 +62,12 @@ const (
 	lockFinish = 3 * time.Second // for what is left to do when a process is told to end
 	lockRetry  = 40 * time.Millisecond
 	lockWait   = 300 * time.Millisecond // of an acquire that waits
-	longLease  = 3                      // times the shortest
 	sweepLast  = 3500 * time.Millisecond
 	sweepEvery = 50 * time.Millisecond
 )
+
+// LongLease is how many times the shortest the longest lease is that a Worker asks for.
+const LongLease = 3
 
 // ParseLock reads what a process of the lock workload is told. It refuses what no process can do.
 func ParseLock(text []byte) (*Lock, error) {

@@ -91,7 +91,7 @@ func (w *worker) lease() time.Duration {
 	if w.rng.IntN(2) == 0 {
 		return w.ttl()
 	}
-	return longLease * w.ttl()
+	return LongLease * w.ttl()
 }
 
 // take asks for a key; every third time it waits for it.
@@ -174,7 +174,7 @@ func (w *worker) twice(key string) {
 
 // closing: the session is closed while it holds the key, and then it comes to give that back.
 func (w *worker) closing(key string) {
-	if g, ok := w.take(key, longLease*w.ttl()); ok {
+	if g, ok := w.take(key, LongLease*w.ttl()); ok {
 		w.hold()
 		w.close(w.session)
 		w.release(w.session, g)
@@ -209,7 +209,7 @@ func (w *worker) lapsing(key string) {
 func (w *worker) dying(key string) {
 	lease := w.ttl()
 	if w.session.ttl == lease {
-		lease *= longLease
+		lease *= LongLease
 	}
 	g, ok := w.take(key, lease)
 	if !ok {
@@ -234,7 +234,7 @@ func (w *worker) dying(key string) {
 // sweep asks for a key until it is granted, and gives it back.
 func (w *worker) sweep(ctx context.Context, key string) {
 	w.begun = ctx
-	longest := longLease * w.ttl()
+	longest := LongLease * w.ttl()
 	for end := time.Now().Add(longest + sweepLast); ctx.Err() == nil && time.Now().Before(end); pause(ctx, sweepEvery) {
 		if !w.alive() {
 			continue

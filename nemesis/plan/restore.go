@@ -23,7 +23,8 @@ const LockStore Target = "lock-store"
 // Times of the restores. From its At on a step has a backup; Delay later the store is lost.
 const (
 	restoreFirst  = time.Second
-	restoreEvery  = 11 * time.Second
+	restoreEvery  = 11 * time.Second // from one to the next, at least
+	restoreTakes  = 7 * time.Second  // of that, beside the longest lease
 	restoreJitter = time.Second
 	restoreBreak  = 3 * time.Second // from the last one to the end of the drive: what is granted then is what it is about
 )
@@ -45,12 +46,13 @@ func unguardedRestores(p Plan) ([]Step, error) {
 
 func (p Plan) restores(f Fault, stream uint64) ([]Step, error) {
 	rng := rand.New(rand.NewPCG(p.Seed, stream)) // one stream of its own
+	every := max(restoreEvery, restoreTakes+p.LongestLease())
 	var steps []Step
 	for i := 0; ; i++ {
-		s := Step{Fault: f, Target: LockStore, At: Duration(restoreFirst + time.Duration(i)*restoreEvery + random(rng, 0, restoreJitter)),
+		s := Step{Fault: f, Target: LockStore, At: Duration(restoreFirst + time.Duration(i)*every + random(rng, 0, restoreJitter)),
 			Delay: Duration(random(rng, restoreAge.min, restoreAge.max)), For: Duration(random(rng, serviceDown.min, serviceDown.max))}
 		if f == Restore {
-			s.For += Duration(p.Lease())
+			s.For += Duration(p.LongestLease())
 		}
 		switch {
 		case time.Duration(s.end()) <= time.Duration(p.Drive)-restoreBreak:
@@ -89,8 +91,8 @@ func (s Step) validateRestore(p Plan) error {
 		return fmt.Errorf("%s is about what keeps the locks, and begins at a time: it needs \"target\": %q, and neither \"on\" nor \"until\"", s.Fault, LockStore)
 	case s.Delay <= 0:
 		return errors.New("\"delay\" is how old the backup is when it is needed: it must be positive")
-	case s.Fault == Restore && s.For < Duration(p.Lease()):
-		return fmt.Errorf("the procedure waits for the longest lease, %s, from the stop of the lock server on: \"for\" must be no less", p.Lease())
+	case s.Fault == Restore && s.For < Duration(p.LongestLease()):
+		return fmt.Errorf("the procedure waits for the longest lease, %s, from the stop of the lock server on: \"for\" must be no less", p.LongestLease())
 	}
 	return nil
 }

@@ -19,8 +19,11 @@ func TestARestorePlanHasABackupLongBeforeItIsNeededAndWaitsForTheLongestLease(t 
 				if len(p.Steps) != 2 {
 					t.Errorf("%s on %s, seed %d: %d restores", p.Workload, backend, seed, len(p.Steps))
 				}
+				if len(p.Steps) == 2 && p.Steps[0].end() >= p.Steps[1].At {
+					t.Errorf("%s on %s, seed %d: the second restore begins before the first is over", p.Workload, backend, seed)
+				}
 				for _, s := range p.Steps {
-					if s.Fault != Restore || s.Target != LockStore || s.Delay < Duration(restoreAge.min) || s.For < Duration(p.Lease()) || s.end() > p.Drive-Duration(restoreBreak) {
+					if s.Fault != Restore || s.Target != LockStore || s.Delay < Duration(restoreAge.min) || s.For < Duration(p.LongestLease()) || s.end() > p.Drive-Duration(restoreBreak) {
 						t.Errorf("%s on %s, seed %d: step %+v", p.Workload, backend, seed, s)
 					}
 				}

@@ -79,6 +79,18 @@ func (p Plan) Lease() time.Duration {
 	return time.Second
 }
 
+// LongestLease is the longest lease that anybody in a run of p asks for: lock clients ask for some of three times the
+// shortest, so that sessions end before their grants and the other way round.
+func (p Plan) LongestLease() time.Duration {
+	if p.Locks != nil {
+		return longLease * p.Lease()
+	}
+	return p.Lease()
+}
+
+// longLease is how many times the shortest a lock client's longest lease is.
+const longLease = 3
+
 // WithServicePauses is p with a pause of every other process in turn, in an order that p's seed decides, where the
 // drive is long enough for them. Steps stay in the order of their times.
 func WithServicePauses(p Plan) Plan {
