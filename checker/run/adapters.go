@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"fenceproof/checker/contract"
 	"fenceproof/deploy/local"
@@ -14,8 +13,7 @@ import (
 type target struct {
 	*local.Stack
 	evidence *evidence
-	seed     uint64 // of the run
-	lease    time.Duration
+	seed     uint64    // of the run
 	operator *operator // nil where the plan has no use for one
 }
 

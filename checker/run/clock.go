@@ -2,11 +2,8 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -28,18 +25,9 @@ func (t target) Clock(ctx context.Context, name contract.Process) (nemesis.Clock
 // needsOperator tells whether a step of p may need somebody who takes a key from its holder.
 func needsOperator(s plan.Step) bool { return s.Fault.OnKey() || s.Fault == plan.Clock }
 
-// Times of the revokes after lockdb's clock was ahead. What had begun before that may be committed later, so it is looked
-// for until nothing was found for a while.
-const (
-	outlivingEvery = 100 * time.Millisecond
-	outlivingCalm  = 3 // looks, one after the other, at which nothing was found
-	outlivingLimit = 100
-	outlivingWait  = 2 * time.Second // for the answer to one question
-)
-
 // ClockHealed does what the runbook says when lockdb's clock was ahead and is right again: a grant that lasts longer than
-// now and the longest TTL was given by the wrong clock, and nobody else gets its key before that time has come. It is
-// revoked. No other clock decides how long a grant lasts.
+// its own TTL from now was given by the wrong clock, and nobody else gets its key before that time has come. It is revoked.
+// No other clock decides how long a grant lasts.
 func (t target) ClockHealed(ctx context.Context, name contract.Process) (string, error) {
 	if name != contract.LockDB {
 		return "", nil
@@ -47,61 +35,94 @@ func (t target) ClockHealed(ctx context.Context, name contract.Process) (string,
 	if t.operator == nil {
 		return "", errors.New("this run has no operator to revoke what outlives the wrong clock")
 	}
-	revoked := 0
-	for calm, looks := 0, 0; calm < outlivingCalm; looks++ {
-		if looks == outlivingLimit {
-			return "", fmt.Errorf("after %d looks there are still grants that the wrong clock has made too long", looks)
-		}
-		n, err := t.revokeOutliving(ctx)
-		revoked += n
-		if calm++; n > 0 || err != nil {
-			calm = 0
-		}
-		select {
-		case <-time.After(outlivingEvery):
-		case <-ctx.Done():
-			return "", errors.Join(fmt.Errorf("revoke the grants that the wrong clock has made too long: %w", context.Cause(ctx)), err)
-		}
+	m := mending{
+		ahead: t.BegunLater, revoke: t.Revoke,
+		grants: func(ctx context.Context) ([]listedGrant, error) {
+			return listGrants(ctx, func(ctx context.Context, path string, to any) error { return t.AskAdmin(ctx, local.LockServer, path, to) })
+		},
+	}
+	revoked, err := m.run(ctx)
+	if err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%d grants that would have lasted too long were revoked", revoked), nil
 }
 
-// revokeOutliving revokes what is granted for longer than a lease from now.
-func (t target) revokeOutliving(ctx context.Context) (revoked int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, outlivingWait)
-	defer cancel()
-	grants, err := t.grants(ctx)
-	if err != nil {
-		return 0, err
-	}
-	latest := time.Now().Add(t.lease)
-	for _, g := range grants {
-		if !g.ExpiresAt.After(latest) {
-			continue
+// Times of the revokes after lockdb's clock was ahead.
+const (
+	mendEvery = 100 * time.Millisecond
+	mendWait  = 2 * time.Second // for the answers to the questions of one look
+	calm      = 3               // looks, one after the other, at which nothing was found: then nothing will be
+)
+
+// mending frees the keys that a wrong clock would keep from everybody.
+type mending struct {
+	ahead  func(context.Context) (int, error) // transactions that began by the wrong clock and may yet write by it
+	grants func(context.Context) ([]listedGrant, error)
+	revoke func(ctx context.Context, key string, token int64) error
+}
+
+// run looks until nothing was found several times in a row, or ctx ends, and tells how many grants it has revoked.
+func (m mending) run(ctx context.Context) (revoked int, err error) {
+	for quiet := 0; quiet < calm; {
+		found, n, err := m.look(ctx)
+		revoked += n
+		if quiet++; found || err != nil {
+			quiet = 0
 		}
-		switch err := t.Revoke(ctx, g.Key, g.FencingToken); {
-		case err == nil:
-			revoked++
-		case !errors.Is(err, nemesis.ErrNotHeld):
-			return revoked, err
+		select {
+		case <-time.After(mendEvery):
+		case <-ctx.Done():
+			return revoked, errors.Join(fmt.Errorf("revoke the grants that the wrong clock has made too long (%d were): %w", revoked, context.Cause(ctx)), err)
 		}
 	}
 	return revoked, nil
+}
+
+// look revokes what is granted for too long, and tells whether there was anything of the wrong clock's. What is under way is
+// asked for first: when it has gone before the grants are listed, it is among them.
+func (m mending) look(ctx context.Context) (found bool, revoked int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mendWait)
+	defer cancel()
+	underWay, err := m.ahead(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	all, err := m.grants(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	now := time.Now() // after the list: whoever is in it was granted his key before
+	for _, g := range all {
+		if !g.outlives(now) {
+			continue
+		}
+		found = true
+		switch err := m.revoke(ctx, g.Key, g.FencingToken); {
+		case err == nil:
+			revoked++
+		case !errors.Is(err, nemesis.ErrNotHeld):
+			return found, revoked, err
+		}
+	}
+	return found || underWay > 0, revoked, nil
 }
 
 // listedGrant is a grant as lock-server lists it.
 type listedGrant struct {
 	Key          string    `json:"key"`
 	FencingToken int64     `json:"fencingToken"`
+	TTLMillis    int64     `json:"ttlMillis"`
 	ExpiresAt    time.Time `json:"expiresAt"`
 }
 
-// grants asks lock-server's private listener for all that is granted.
-func (t target) grants(ctx context.Context) (all []listedGrant, err error) {
-	base, err := t.AdminURL(local.LockServer)
-	if err != nil {
-		return nil, err
-	}
+// outlives tells whether g lasts longer than it could if a right clock had granted or renewed it by now.
+func (g listedGrant) outlives(now time.Time) bool {
+	return g.ExpiresAt.After(now.Add(time.Duration(g.TTLMillis) * time.Millisecond))
+}
+
+// listGrants asks for all that is granted, page by page.
+func listGrants(ctx context.Context, get func(ctx context.Context, path string, to any) error) (all []listedGrant, err error) {
 	for after := ""; ; {
 		var page struct {
 			Locks     []listedGrant `json:"locks"`
@@ -111,32 +132,15 @@ func (t target) grants(ctx context.Context) (all []listedGrant, err error) {
 		if after != "" {
 			of.Set("after", after)
 		}
-		if err := getJSON(ctx, base+"/locks?"+of.Encode(), &page); err != nil {
+		if err := get(ctx, "/locks?"+of.Encode(), &page); err != nil {
 			return nil, fmt.Errorf("list what is granted: %w", err)
 		}
 		all = append(all, page.Locks...)
+		if page.NextAfter == after && after != "" {
+			return nil, fmt.Errorf("list what is granted: the page after %q is followed by itself", after)
+		}
 		if after = page.NextAfter; after == "" {
 			return all, nil
 		}
 	}
-}
-
-func getJSON(ctx context.Context, url string, to any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<22))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %d: %s", url, resp.StatusCode, text)
-	}
-	return json.Unmarshal(text, to)
 }

@@ -1,8 +1,15 @@
 package run
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"fenceproof/nemesis"
 	"fenceproof/nemesis/plan"
 	"fenceproof/workloads"
 )
@@ -19,5 +26,97 @@ func TestThePlanKnowsTheLongestLeaseThatLockClientsAskFor(t *testing.T) {
 		if p.LongestLease() != p.Lease() {
 			t.Errorf("on %s nobody asks for more than %s, and the plan says %s", backend, p.Lease(), p.LongestLease())
 		}
+	}
+}
+
+// granted is a grant of a TTL that ends a while from now.
+func granted(key string, token int64, ttl, ends time.Duration) listedGrant {
+	return listedGrant{Key: key, FencingToken: token, TTLMillis: ttl.Milliseconds(), ExpiresAt: time.Now().Add(ends)}
+}
+
+// shelf is a lock store whose clock was ahead.
+type shelf struct {
+	held     []listedGrant
+	underWay []int // at each look, the last for ever
+	looks    int
+	late     []listedGrant // granted by what is under way when it is over
+	down     int           // so many lists fail
+	revoked  []int64
+}
+
+func (s *shelf) mending() mending {
+	return mending{
+		ahead: func(context.Context) (int, error) {
+			n := s.underWay[min(s.looks, len(s.underWay)-1)]
+			if s.looks++; n == 0 {
+				s.held, s.late = append(s.held, s.late...), nil
+			}
+			return n, nil
+		},
+		grants: func(context.Context) ([]listedGrant, error) {
+			if s.down--; s.down >= 0 {
+				return nil, errors.New("nobody answers")
+			}
+			return slices.Clone(s.held), nil
+		},
+		revoke: func(_ context.Context, key string, token int64) error {
+			n := len(s.held)
+			s.held = slices.DeleteFunc(s.held, func(g listedGrant) bool { return g.FencingToken == token })
+			if len(s.held) == n {
+				return nemesis.ErrNotHeld
+			}
+			s.revoked = append(s.revoked, token)
+			return nil
+		},
+	}
+}
+
+func TestOnlyWhatTheWrongClockMadeTooLongIsRevoked(t *testing.T) {
+	s := &shelf{underWay: []int{0}, held: []listedGrant{
+		granted("short", 1, time.Second, 900*time.Millisecond),
+		granted("three times as long", 2, 3*time.Second, 2900*time.Millisecond), // an honest one, and longer than the shortest
+		granted("a lease ahead", 3, time.Second, 1900*time.Millisecond),
+		granted("an hour ahead", 4, 3*time.Second, time.Hour),
+	}}
+	n, err := s.mending().run(t.Context())
+	if err != nil || n != 2 || !slices.Equal(s.revoked, []int64{3, 4}) {
+		t.Errorf("%d were revoked, %v: %v", n, s.revoked, err)
+	}
+}
+
+// An acquire that began by the wrong clock may be committed long after that was put right.
+func TestWhatIsUnderWayWhenTheClockIsRightAgainIsWaitedFor(t *testing.T) {
+	s := &shelf{underWay: []int{1, 1, 1, 1, 1, 0}, late: []listedGrant{granted("late", 7, time.Second, time.Hour)}}
+	n, err := s.mending().run(t.Context())
+	if err != nil || n != 1 || !slices.Equal(s.revoked, []int64{7}) {
+		t.Errorf("%d were revoked, %v: %v", n, s.revoked, err)
+	}
+}
+
+func TestALockServerThatIsDownIsAskedAgainAndBlamedWhereItStaysDown(t *testing.T) {
+	s := &shelf{underWay: []int{0}, down: 2, held: []listedGrant{granted("k", 1, time.Second, time.Hour)}}
+	if n, err := s.mending().run(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d were revoked: %v", n, err)
+	}
+	s = &shelf{underWay: []int{0}, down: 1 << 30}
+	soon, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+	defer cancel()
+	if _, err := s.mending().run(soon); err == nil || !strings.Contains(err.Error(), "nobody answers") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+func TestGrantsAreListedPageByPage(t *testing.T) {
+	var asked []string
+	pages := map[string]string{
+		"/locks?":               `{"locks": [{"key": "a", "fencingToken": 1}, {"key": "b/&c", "fencingToken": 2}], "nextAfter": "b/&c"}`,
+		"/locks?after=b%2F%26c": `{"locks": [{"key": "d", "fencingToken": 9007199254740993}]}`,
+	}
+	all, err := listGrants(t.Context(), func(_ context.Context, path string, to any) error {
+		asked = append(asked, path)
+		return json.Unmarshal([]byte(pages[path]), to)
+	})
+	if err != nil || len(all) != 3 || all[2].Key != "d" || all[2].FencingToken != 9007199254740993 {
+		t.Errorf("%v after %q: %v", all, asked, err)
 	}
 }

@@ -134,7 +134,7 @@ func (r *state) work(ctx context.Context) error {
 	if err := r.load.seed(ctx); err != nil {
 		return r.unlessCut(ctx, err)
 	}
-	on := target{Stack: r.stack, evidence: r.ev, seed: r.cfg.Plan.Seed, lease: r.cfg.Plan.Lease()}
+	on := target{Stack: r.stack, evidence: r.ev, seed: r.cfg.Plan.Seed}
 	if slices.ContainsFunc(r.cfg.Plan.Steps, needsOperator) {
 		var err error
 		if on.operator, err = callOperator(r.stack); err != nil {

@@ -2,7 +2,7 @@ package local
 
 import (
 	"context"
-	_ "embed" // the statement
+	_ "embed" // the statements
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +25,11 @@ type Clock struct {
 //
 //go:embed sql/clock.sql
 var clockSQL string
+
+// begunLaterSQL counts what began by a clock that was ahead.
+//
+//go:embed sql/count_begun_later.sql
+var begunLaterSQL string
 
 // Clock is the clock of the process of that name. A client cannot be asked for its time, as it serves nobody, and so has no
 // clock. Close gives it up.
@@ -58,6 +63,24 @@ func (s *Stack) Clock(ctx context.Context, name string) (*Clock, error) {
 		c.read = func(ctx context.Context) (least, most time.Duration, err error) { return readHTTP(ctx, url+"/healthz") }
 	}
 	return c, nil
+}
+
+// BegunLater is how many transactions of lockdb began by a clock that was ahead and is right again: what they write yet is
+// by that clock.
+func (s *Stack) BegunLater(ctx context.Context) (n int, err error) {
+	d, err := s.database(LockDB)
+	if err != nil {
+		return 0, err
+	}
+	c, err := pgx.Connect(ctx, d.SuperURL("postgres"))
+	if err != nil {
+		return 0, fmt.Errorf("ask lockdb for what began by a wrong clock: %w", err)
+	}
+	defer func() { err = errors.Join(err, c.Close(context.WithoutCancel(ctx))) }()
+	if err := c.QueryRow(ctx, begunLaterSQL).Scan(&n); err != nil {
+		return 0, fmt.Errorf("ask lockdb for what began by a wrong clock: %w", err)
+	}
+	return n, nil
 }
 
 // Running tells whether there is a process whose clock it is.

@@ -5,6 +5,8 @@ package local
 import (
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // reads reads the clock until what it says is narrower than a second, and fails unless by is among it.
@@ -93,4 +95,54 @@ func TestAClientThatServesNobodyHasNoClockToRead(t *testing.T) {
 	if _, err := s.Clock(t.Context(), "lock-client-1"); err == nil {
 		t.Error("it has one")
 	}
+}
+
+// What began while lockdb was ahead may be committed when its clock is right again, and is by the wrong one.
+func TestATransactionThatBeganByAClockThatWasAheadIsCountedUntilItIsOver(t *testing.T) {
+	s := boot(t, config(t))
+	clock, err := s.Clock(t.Context(), LockDB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clock.Close(t.Context())
+	d, err := s.database(LockDB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(t.Context(), d.SuperURL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	count := func(want int) {
+		t.Helper()
+		if n, err := s.BegunLater(t.Context()); err != nil || n != want {
+			t.Errorf("%d transactions began by the wrong clock, not %d: %v", n, want, err)
+		}
+	}
+	begin := func() pgx.Tx {
+		t.Helper()
+		tx, err := c.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	honest := begin()
+	count(0)
+	if err := honest.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := clock.Move(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	wrong := begin()
+	if err := clock.Move(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	count(1)
+	if err := wrong.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count(0)
 }

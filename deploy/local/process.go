@@ -208,23 +208,29 @@ func (s *service) awaitReady(ctx context.Context) error {
 var probe = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}
 
 func ready(ctx context.Context, url string) error {
+	_, err := ask(ctx, url, 1<<12)
+	return err
+}
+
+// ask is what url answers, no more than limit bytes of it, if the status is 200.
+func ask(ctx context.Context, url string, limit int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := probe.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, limit))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %d: %s", url, resp.StatusCode, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("%s answers %d: %s", url, resp.StatusCode, strings.TrimSpace(string(text[:min(len(text), 1<<12)])))
 	}
-	return nil
+	return text, nil
 }
 
 // stop asks the service to end; one that is paused goes on to do so.

@@ -5,6 +5,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -229,6 +230,25 @@ func (s *Stack) AdminURL(process string) (string, error) {
 	}
 	return "http://" + p.admin.Address(), nil
 }
+
+// AskAdmin reads into to what a service's private listener answers to GET path, as JSON.
+func (s *Stack) AskAdmin(ctx context.Context, process, path string, to any) error {
+	base, err := s.AdminURL(process)
+	if err != nil {
+		return err
+	}
+	text, err := ask(ctx, base+path, maxAnswer)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		return fmt.Errorf("read what %s%s answers: %w", base, path, err)
+	}
+	return nil
+}
+
+// maxAnswer bounds the answer of a private listener: a page of grants is some hundred kilobytes at most.
+const maxAnswer = 4 << 20
 
 // Lost is closed when the warden has ended unasked, and with it every process of the stack: the run is over.
 func (s *Stack) Lost() <-chan struct{} { return s.warden.Lost() }
