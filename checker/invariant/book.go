@@ -23,11 +23,14 @@ type book struct {
 	ended callEnd  // of the event in hand, when it answers that call
 	kept  keptOnce // its copy, made once
 
-	epoch  int                        // of the lock store's log
-	anew   bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
-	covers map[history.Witness]int64  // the latest watermarks
-	lost   map[history.Witness]bool   // which witnesses lost their place
-	holes  map[history.Witness]string // what shows that a witness's evidence lacks something in the middle
+	epoch   int                        // of the lock store's log
+	begun   int64                      // T of its first event, 0 for the first epoch
+	begunBy contract.Op                // the fault that began it
+	fault   contract.Op                // the latest that begins an epoch
+	anew    bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
+	covers  map[history.Witness]int64  // the latest watermarks
+	lost    map[history.Witness]bool   // which witnesses lost their place
+	holes   map[history.Witness]string // what shows that a witness's evidence lacks something in the middle
 
 	states     map[contract.State]int64
 	refusals   map[string]int64 // FENCED_OUT by resource type
@@ -110,7 +113,7 @@ func (b *book) enter(e *history.Event) {
 	b.events++
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
-		b.epoch = e.Epoch
+		b.epoch, b.begun, b.begunBy = e.Epoch, e.T, b.fault
 		b.failovers.begin()
 	}
 	switch e.Op {
@@ -128,9 +131,7 @@ func (b *book) enter(e *history.Event) {
 		b.failovers.hear(b, e)
 		b.messages.hear(e)
 		b.clocks.hear(e)
-		if (e.Op == "restore" || e.Op == "restore-unguarded") && e.Phase == "seen" {
-			b.rewinds++
-		}
+		b.hearFault(e)
 	case history.PayDB:
 		if e.Op == history.OpCommit {
 			b.readTxn(e)
@@ -148,6 +149,22 @@ func (b *book) enter(e *history.Event) {
 		b.fullDisks.hear(e)
 		b.failovers.hear(b, e)
 		b.enterCall(e)
+	}
+}
+
+// hearFault takes the faults that begin an epoch.
+func (b *book) hearFault(e *history.Event) {
+	switch e.Op {
+	case "restore", "restore-unguarded":
+		if e.Phase == "seen" {
+			b.rewinds++
+		}
+	case "failover", "failover-async":
+	default:
+		return
+	}
+	if e.Phase == "inject" {
+		b.fault = e.Op
 	}
 }
 

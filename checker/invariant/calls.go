@@ -26,6 +26,10 @@ type call struct {
 // stale tells whether a higher token had been accepted at the call's fence point when it was forwarded.
 func (c *call) stale() bool { return c.accepted.token > c.token }
 
+// spans tells whether c, whose answer is in hand, was sent before the lock store's present epoch: it had its effect in that
+// one, in this one, or in none, and nobody knows which.
+func (b *book) spans(c *call) bool { return c != nil && c.sent != nil && c.sent.T <= b.begun }
+
 // callEnd is what the answer to a call says.
 type callEnd struct {
 	effective bool // the operation had its effect, and had it now

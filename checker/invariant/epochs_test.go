@@ -33,6 +33,13 @@ func (w *world) reissue(epoch int, proc, account string, token int64) {
 	w.answerAcquire(r, token)
 }
 
+// held are the rows of the account's holder, as a snapshot of the store has them.
+func (w *world) held(account string) []history.Change {
+	g := w.grants[account]
+	return []history.Change{{Table: "lock_session", Kind: history.Insert, New: w.sessionRow(g, g.acquired, g.acquired+worldSession)},
+		{Table: "lock_entry", Kind: history.Insert, New: w.grantRow(account, g)}}
+}
+
 func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T) {
 	w := bank()
 	alice, bob := w.acquire("executor-1", "alice"), w.acquire("executor-2", "bob")
@@ -50,6 +57,54 @@ func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T
 	}
 	if got.Danger["issued_twice"] != 2 || got.Danger["regrants_across"] != 2 {
 		t.Errorf("danger %v", got.Danger)
+	}
+}
+
+// What is said of tokens issued twice explains that a key's tokens went down, and counts for nothing besides.
+func TestTokensIssuedTwiceAreToldOnlyWhereThatIsWhatFell(t *testing.T) {
+	begun := func(w *world, by contract.Op) {
+		w.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: by, Phase: "inject", Window: 1, Target: "lockdb"})
+		w.putBack(1)
+	}
+	for _, c := range []struct {
+		name  string
+		story func(w *world)
+		found int64
+		first string
+	}{
+		{"a store that was put back", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "restore-unguarded")
+			w.reissue(1, "executor-2", "alice", alice)
+		}, 1, "token 44 was issued twice, by a lock store that was put back to an older state: "},
+		{"a standby that lacked it", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "failover-async")
+			w.reissue(1, "executor-2", "alice", alice)
+		}, 1, "token 44 was issued twice, by a standby that was promoted and lacked what its primary had granted last: "},
+		{"a grant that is not in the log", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "failover-async")
+			w.reissue(1, "executor-2", "bob", alice) // no lower one than bob's
+			w.answerAcquire(w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-3", Key: "payout:alice", Session: "session-executor-3"}), 60)
+			w.watermarks()
+		}, 1, "executor-3 was answered token 60 for key payout:alice, but the lock store's log has no such grant"},
+		{"tokens that went down within an epoch", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "restore")
+			w.reissue(1, "executor-2", "bob", alice)
+			w.reissue(1, "executor-2", "alice", 60)
+			w.reissue(1, "executor-3", "alice", 59)
+		}, 2, "executor-3 was granted key payout:alice with token 59 after 60 had been granted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := bank()
+			c.story(w)
+			got := judged(w.events, nil)["INV-04"]
+			if got.Found != c.found || len(got.Violations) != int(c.found) || !strings.HasPrefix(got.Reason, c.first) {
+				t.Errorf("%d found, %d told, the first: %s", got.Found, len(got.Violations), got.Reason)
+			}
+		})
 	}
 }
 
@@ -162,6 +217,31 @@ func TestACallThatSpansTwoEpochsIsLeftOpen(t *testing.T) {
 	sound(t, "DUR-01", w.events, 1)
 }
 
+// A lock server that was stopped tells of a grant when the store has another epoch. Which of the two it is a grant of nobody
+// knows. What had been answered before it was asked for is above it all the same.
+func TestAGrantThatIsAnsweredInTheNextEpochIsLeftOpen(t *testing.T) {
+	late := func(granted, answered int64) *world {
+		w := bank()
+		first := w.acquire("executor-1", "alice")
+		w.release("alice")
+		r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice", Session: "session-executor-2"})
+		w.grant(0, "executor-2", "alice", first+granted)
+		w.putBack(1)
+		w.answerAcquire(r, first+answered)
+		w.reissue(1, "executor-3", "alice", first+granted+2)
+		w.watermarks()
+		return w
+	}
+	w := late(2, 2)
+	sound(t, "INV-04", w.events, 1)
+	if got := judged(w.events, nil)["INV-04"].Danger["issued_twice"]; got != 0 {
+		t.Errorf("%d tokens were issued twice", got)
+	}
+	if got := judged(late(2, -2).events, nil)["INV-04"]; !strings.Contains(got.Reason, "executor-2 was answered token 42 for key payout:alice, although 44 had been answered before it asked") {
+		t.Errorf("%s: %s", got.Status, got.Reason)
+	}
+}
+
 // A release under a token explains nothing about another grant that bears the same token.
 func TestAReleaseOfAnEarlierEpochEndsNoGrantOfTheNext(t *testing.T) {
 	w := bank()
@@ -188,6 +268,33 @@ func TestTheLastEndsOfAnEpochAreJudged(t *testing.T) {
 				t.Errorf("%d found: %s", got.Found, got.Reason)
 			}
 		})
+	}
+}
+
+// A session that had ended lives again where the store was put back to a time before that.
+func TestASessionOnEtcdLivesByTheStoreThatWasPutBack(t *testing.T) {
+	w := bankOnEtcd()
+	w.acquire("executor-1", "alice")
+	rows := w.held("alice")
+	w.endSession("executor-1", "alice")
+	w.putBack(1, rows...)
+	w.pass(time.Millisecond)
+	w.heartbeat("executor-1")
+	sound(t, "INV-06", w.events, 0)
+	l := driveOnEtcd()
+	before := l.progress().Danger["dead_holders"]
+	l.acquire("executor-1", "bob")
+	rows = l.held("bob")
+	r := l.send(history.Event{Op: contract.OpCloseSession, Proc: "executor-1", Session: "session-executor-1"})
+	l.endSession("executor-1", "bob")
+	r.answer = answer{status: 204}
+	l.reply(r)
+	l.putBack(1, rows...)
+	l.pass(2 * time.Second)
+	l.commitLock(1, history.Change{Table: "lock_entry", Kind: history.Delete, Old: rows[1].New})
+	l.reissue(1, "executor-2", "bob", 100)
+	if got := l.progress().Danger["dead_holders"]; got != before+1 {
+		t.Errorf("%d dead holders, want %d", got, before+1)
 	}
 }
 

@@ -157,23 +157,30 @@ func (l *ladder) match(token int64) {
 }
 
 // acquired judges an answered grant against what had been answered before the request was sent, and looks for it in
-// the log.
+// the log of the epoch in which both were.
 func (f *grants) acquired(e *history.Event, c *call) {
 	if e.Granted == 0 {
 		f.unresolved++
 		return
 	}
 	f.checked++
-	f.issues.add(e, f.book.epoch)
 	kept := f.book.keep(e)
 	switch w := (want{key: e.Key, tokens: [2]int64{e.Granted, c.granted.token}}); {
 	case e.Granted <= c.granted.token:
-		f.report(fmt.Sprintf("%s was answered token %d for key %s, although %d had been answered before it asked", e.Proc, e.Granted, e.Key, c.granted.token),
-			w, c.granted.event, c.sent, kept)
+		sentence := fmt.Sprintf("%s was answered token %d for key %s, although %d had been answered before it asked", e.Proc, e.Granted, e.Key, c.granted.token)
+		f.report(sentence, w, c.granted.event, c.sent, kept)
+		if c.granted.event.T <= f.book.begun {
+			f.issues.forgot(sentence, f.book.begunBy)
+		}
 	case e.Granted < c.floor.token:
 		f.report(fmt.Sprintf("%s was answered token %d for key %s, although a revoke had raised its floor to %d before it asked", e.Proc, e.Granted, e.Key, c.floor.token),
 			w, c.granted.event, c.floor.event, c.sent, kept)
 	}
+	if f.book.spans(c) {
+		f.unresolved++
+		return
+	}
+	f.issues.add(e, f.book.epoch)
 	l := f.ladder(e.Key)
 	if i := slices.Index(l.logged, e.Granted); i >= 0 {
 		l.logged = slices.Delete(l.logged, i, i+1)

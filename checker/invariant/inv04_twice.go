@@ -10,15 +10,19 @@ import (
 	"fenceproof/checker/verdict"
 )
 
-// issues remembers which token was answered to whom, so that a store which was put back to an older state can be told
-// which of them it has granted a second time, whatever the keys. It is bounded: such a store grants the latest again.
+// issues remembers which token was answered to whom, so that a store which does not know of it any more can be told which
+// of them it has granted a second time, whatever the keys. It is bounded: such a store grants the latest again.
 type issues struct {
-	byToken map[int64]issue
-	order   []int64 // of byToken, oldest first
-	twice   []twice
-	found   int64
-	least   int64
-	most    int64
+	latest []issue       // a ring, once it is full
+	at     map[int64]int // token → its place there
+	next   int           // the place that is taken next
+	twice  []twice
+	found  int64
+	least  int64
+	most   int64
+
+	lower string // the sentence of the first violation that a store's having forgotten tokens explains
+	by    string // what had it forget them
 }
 
 // issue is a grant as it was answered, in few bytes.
@@ -40,27 +44,36 @@ const (
 	maxTwice  = 5
 )
 
-func newIssues() issues { return issues{byToken: map[int64]issue{}} }
+func newIssues() issues { return issues{at: map[int64]int{}} }
 
 // add takes the answer to an acquire.
 func (s *issues) add(e *history.Event, epoch int) {
 	now := issue{epoch, e.I, e.T, e.Call, e.Granted, e.Key, e.Proc, e.Owner, e.Session}
-	was, there := s.byToken[now.token]
-	if there && was.epoch < epoch {
+	at, there := s.at[now.token]
+	if !there {
+		s.remember(now)
+		return
+	}
+	if was := s.latest[at]; was.epoch < epoch {
 		if s.found++; s.found == 1 || now.token < s.least {
 			s.least = now.token
 		}
 		s.most = max(s.most, now.token)
 		s.show(twice{was, now})
 	}
-	if !there {
-		if len(s.order) == maxIssues {
-			delete(s.byToken, s.order[0])
-			s.order = slices.Delete(s.order, 0, 1)
-		}
-		s.order = append(s.order, now.token)
+	s.latest[at] = now
+}
+
+// remember puts a token that is not there in the place of the one that was remembered first.
+func (s *issues) remember(now issue) {
+	if len(s.latest) < maxIssues {
+		s.at[now.token] = len(s.latest)
+		s.latest = append(s.latest, now)
+		return
 	}
-	s.byToken[now.token] = now
+	delete(s.at, s.latest[s.next].token)
+	s.latest[s.next], s.at[now.token] = now, s.next
+	s.next = (s.next + 1) % maxIssues
 }
 
 // show keeps the first few to be shown, and rather those in which the key is the same as well.
@@ -88,7 +101,7 @@ func (s *issues) sentence() string {
 	if s.found == 1 {
 		what = fmt.Sprintf("token %d was", s.least)
 	}
-	return fmt.Sprintf("%s issued twice, by a lock store that was put back to an older state: %s", what, strings.Join(to, ", "))
+	return fmt.Sprintf("%s issued twice, by %s: %s", what, s.by, strings.Join(to, ", "))
 }
 
 // proof is the answers of the first few, both of each.
@@ -105,18 +118,33 @@ func (x *issue) show() *history.Event {
 		Call: x.call, Key: x.key, Owner: x.owner, Session: x.session, Granted: x.token, Status: 200}
 }
 
-// tellTwice puts first what a store that was put back has issued twice: it explains all that was found of it besides. Only
-// where a key's tokens went down is it a violation: keys may have numbers of their own.
-func (f *grants) tellTwice() {
-	if f.issues.found == 0 || f.found == 0 {
+// forgot notes that a key's tokens went down behind the epoch's beginning, and what by says began it.
+func (s *issues) forgot(sentence string, by contract.Op) {
+	if s.lower != "" {
 		return
 	}
-	if n := len(f.kept) - 1; n+1 == verdict.MaxViolations {
-		f.kept, f.wants = f.kept[:n], f.wants[:n]
+	s.lower = sentence
+	switch by {
+	case "failover", "failover-async":
+		s.by = "a standby that was promoted and lacked what its primary had granted last"
+	default:
+		s.by = "a lock store that was put back to an older state"
+	}
+}
+
+// tellTwice puts what a store has issued twice in the place of the first violation that this explains, and that one first.
+// Only where a key's tokens went down is it one: keys may have numbers of their own.
+func (f *grants) tellTwice() {
+	if f.issues.found == 0 || f.issues.lower == "" {
+		return
+	}
+	n := slices.IndexFunc(f.kept, func(v verdict.Violation) bool { return v.Sentence == f.issues.lower })
+	if n < 0 {
+		n = len(f.kept) - 1 // there were too many before it
 	}
 	first := f.issues.twice[0].again
-	f.report(f.issues.sentence(), want{key: first.key, tokens: [2]int64{first.token}}, f.issues.proof()...)
-	n := len(f.kept) - 1
-	f.kept = append([]verdict.Violation{f.kept[n]}, f.kept[:n]...)
-	f.wants = append([]want{f.wants[n]}, f.wants[:n]...)
+	w := want{key: first.key, tokens: [2]int64{first.token}}
+	told := verdict.Violation{Sentence: f.issues.sentence(), Key: w.key, Events: f.book.evidence(w, f.issues.proof())}
+	f.kept = slices.Insert(slices.Delete(f.kept, n, n+1), 0, told)
+	f.wants = slices.Insert(slices.Delete(f.wants, n, n+1), 0, w)
 }

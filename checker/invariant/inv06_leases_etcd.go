@@ -139,12 +139,14 @@ func (f *etcdLeases) key(name string) *etcdKey {
 }
 
 // begin forgets all of an older epoch, in which the same tokens were other grants'. What was left to the wiretap is decided:
-// all that had been sent by then has been recorded.
+// all that had been sent by then has been recorded. What has ended stays ended, unless the snapshot knows better. Of a heartbeat
+// that is under way nobody knows which store will answer it.
 func (f *etcdLeases) begin(e *history.Event) {
 	f.passed = max(f.passed, e.T)
 	f.settle()
 	clear(f.sessions)
 	clear(f.keys)
+	clear(f.beats)
 }
 
 // commit takes one revision: first the sessions that begin, then the grants, then the sessions that end.
@@ -154,6 +156,7 @@ func (f *etcdLeases) commit(e *history.Event) {
 		c.read(&e.Changes[i])
 		if ch := &e.Changes[i]; ch.Table == "lock_session" && ch.Kind == history.Insert {
 			f.sessions[ch.New["session_id"]] = &etcdSession{opened: f.book.keep(e), keys: map[string]struct{}{}}
+			f.dead.remove(ch.New["session_id"])
 		}
 	}
 	for i := range e.Changes {
@@ -318,6 +321,13 @@ func (s *recentSessions) add(id string, e *history.Event) {
 		s.order = append(s.order, id)
 	}
 	s.events[id] = e
+}
+
+func (s *recentSessions) remove(id string) {
+	if s.has(id) {
+		delete(s.events, id)
+		s.order = slices.DeleteFunc(s.order, func(x string) bool { return x == id })
+	}
 }
 
 func (s *recentSessions) has(id string) bool {

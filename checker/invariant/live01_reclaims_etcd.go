@@ -100,6 +100,7 @@ func (r *etcdReclaims) begin(e *history.Event) {
 	r.inherit()
 	clear(r.keys)
 	clear(r.renewals)
+	r.closed = newRecentSessions()
 	r.back = max(r.back, e.T)
 }
 
