@@ -136,13 +136,10 @@ func (s *Stack) FeedStandby(ctx context.Context) error {
 	return primary.AwaitStandby(ctx, standby.Instance.Name())
 }
 
-// CutOffLockDB cuts the lock server off from lockdb, and returns when lockdb does nothing for it any more. What it had been
-// asked before is committed, waits for the standby, or will never be committed.
+// CutOffLockDB cuts the lock server off from lockdb, and ends what lockdb was doing for it. When it returns all that the lock
+// server had asked for is committed or will never be: a statement that waits for a standby, or for a row, would go on by
+// itself as soon as that moves, and commit when lockdb's log has been read.
 func (s *Stack) CutOffLockDB(ctx context.Context) error {
-	primary, err := s.database(LockDB)
-	if err != nil {
-		return err
-	}
 	l, err := s.Link(LinkName(LockServer, LockDB))
 	if err != nil {
 		return err
@@ -150,7 +147,16 @@ func (s *Stack) CutOffLockDB(ctx context.Context) error {
 	if err := l.Cut(ctx, Both); err != nil {
 		return err
 	}
-	return primary.AwaitQuiet(ctx, owners[LockDB])
+	return s.EndLockClients(ctx)
+}
+
+// EndLockClients ends the lock server's connections to lockdb, whatever they are at, and returns when none is left.
+func (s *Stack) EndLockClients(ctx context.Context) error {
+	d, err := s.database(LockDB)
+	if err != nil {
+		return err
+	}
+	return d.EndClients(ctx, owners[LockDB])
 }
 
 // PromoteStandby makes the standby what lockdb is, once the old one has been killed and is gone. The lock server does not

@@ -108,14 +108,17 @@ func TestACommitThatTheStandbyDoesNotHaveIsNotAnswered(t *testing.T) {
 }
 
 // waiting is how many commits wait for a standby.
-func waiting(t *testing.T, d *database) (n int) {
+func waiting(t *testing.T, d *database) int { t.Helper(); return count(t, d, "wait_event = 'SyncRep'") }
+
+// count is how many of a server's backends are such.
+func count(t *testing.T, d *database, such string) (n int) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), d.SuperURL("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close(context.Background()) }()
-	if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").Scan(&n); err != nil {
+	if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE "+such).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -152,6 +155,57 @@ func TestAStandbyThatNobodyWaitsForLacksWhatWasAnsweredWhileItWasCutOff(t *testi
 	}
 	if got, err := say(t, s, allWords); err != nil || got != "kept-0 kept-1" {
 		t.Errorf("the server that was promoted last has %q: %v", got, err)
+	}
+}
+
+// A standby that is fed answers in a moment. What waits for it then is not at rest: the first is acknowledged, the second gets
+// the row that it waited for, and it would commit behind the back of whoever has read the log to its end.
+func TestNothingIsCommittedBehindTheCutThatALossBeginsWith(t *testing.T) {
+	s := withStandby(t, SynchronousStandby)
+	if _, err := say(t, s, "INSERT INTO word VALUES ('first')"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.database(LockDB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Link(LinkName(LockDBStandby, LockDB))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Slow(t.Context(), Both, Slowness{Latency: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	begin := func(sql string) {
+		go func() { _, err := say(t, s, sql); ended <- err }() // ends with its connection, when the stack is closed
+	}
+	begin("UPDATE word SET text = 'second' WHERE text = 'first'")
+	await(t, "a commit that waits for the standby", func() bool { return waiting(t, d) == 1 })
+	begin("DELETE FROM word WHERE text <> 'kept'")
+	await(t, "a statement that waits for its row", func() bool { return count(t, d, "wait_event_type = 'Lock'") == 1 })
+	if err := s.CutOffLockDB(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, d, "usename = 'lockapp'"); n != 0 {
+		t.Errorf("%d of the lock server's statements may still commit", n)
+	}
+	if err := s.FeedStandby(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !isSo(t, d, "SELECT array_agg(text) = '{second}' FROM word") {
+		t.Error("the row is not what its first statement has made of it, although nobody could change it after the cut")
+	}
+	if l, err = s.Link(LinkName(LockServer, LockDB)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Heal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-ended; err == nil {
+			t.Error("a statement was answered past the cut")
+		}
 	}
 }
 

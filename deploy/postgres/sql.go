@@ -11,8 +11,8 @@ var (
 	dropStandbySlot string
 	//go:embed sql/standby_state.sql
 	standbyState string
-	//go:embed sql/count_at_work.sql
-	countAtWork string
+	//go:embed sql/end_clients.sql
+	endClients string
 	//go:embed sql/flushed.sql
 	flushedSQL string
 	//go:embed sql/received.sql

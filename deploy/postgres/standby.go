@@ -133,16 +133,17 @@ func (i *Instance) awaitStandby(ctx context.Context, name string, good func(stat
 	return nil
 }
 
-// AwaitQuiet returns when no connection of user's does anything by itself any more: what is open waits for its client, for a
-// standby, or for one that does. Nothing more is committed then, unless a client or a standby is heard again.
-func (i *Instance) AwaitQuiet(ctx context.Context, user string) error {
+// EndClients ends every connection of user's, whatever it is at, and returns when none is left: nothing of theirs is committed
+// any more. A commit that a standby is waited for stays committed, and is answered to nobody. Whoever can reach i may connect
+// again, so user is to be cut off from it before.
+func (i *Instance) EndClients(ctx context.Context, user string) error {
+	var n int
 	err := i.poll(ctx, func(c *pgx.Conn) (bool, error) {
-		var n int
-		err := c.QueryRow(ctx, countAtWork, user).Scan(&n)
+		err := c.QueryRow(ctx, endClients, user).Scan(&n)
 		return n == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the work of %s in %s to end: %w", user, i.name, err)
+		return fmt.Errorf("end the %d connections of %s to %s: %w", n, user, i.name, err)
 	}
 	return nil
 }
