@@ -25,10 +25,10 @@ const maxUnheard = 8
 func (f *leases) hear(e *history.Event) {
 	switch {
 	case e.Op == contract.OpRelease && e.Stage == history.Forwarded:
-		f.key(e.Key).asked.add(e.Token)
+		f.key(e.Key).asked.add(f.said(e, e.Token), f.epoch)
 	case isAnswer(e, contract.OpAcquire):
 		k := f.key(e.Key)
-		k.answered.add(e.Granted)
+		k.answered.add(f.said(e, e.Granted), f.epoch)
 		if i := slices.IndexFunc(k.unheard, func(x earlyEnd) bool { return x.row.token == e.Granted }); i >= 0 {
 			x := k.unheard[i]
 			f.report(fmt.Sprintf("%s was answered token %d for key %s, which had ended before its expiry without a release, a revoke or its session's end", e.Proc, e.Granted, e.Key),
@@ -37,6 +37,15 @@ func (f *leases) hear(e *history.Event) {
 	}
 	f.passed = max(f.passed, e.T)
 	f.settle()
+}
+
+// said is what e, a message of the wiretap, says under token. What waited for paydb is delivered late.
+func (f *leases) said(e *history.Event, token int64) saying {
+	x := saying{token: token, session: e.Session, epoch: f.epoch, spans: f.book.spans(f.book.call)}
+	if e.T <= f.book.begun {
+		x.epoch--
+	}
+	return x
 }
 
 // settle concludes about the early ends that the wiretap has passed.
@@ -50,21 +59,40 @@ func (f *leases) settle() {
 func (f *leases) conclude(x earlyEnd) {
 	k := f.keys[x.key]
 	switch {
-	case k.asked.has(x.row.token):
+	case k.asked.has(x.row.token, x.row.session, f.epoch):
 		f.checked++
 	case f.open || f.book.lost[history.Wiretap] || k.asked.dropped(x.row.token) || k.answered.dropped(x.row.token):
 		f.unresolved++
-	case !k.answered.has(x.row.token):
+	case x.row.carried:
+		f.concludeCarried(k, x)
+	case !k.answered.has(x.row.token, x.row.session, f.epoch):
 		f.checked++ // the server may take a grant back that nobody was told of
 		if len(k.unheard) == maxUnheard {
 			k.unheard = slices.Delete(k.unheard, 0, 1)
 		}
 		k.unheard = append(k.unheard, x)
 	default:
-		f.checked++
-		f.report(fmt.Sprintf("%s's grant of key %s with token %d ended before its expiry at %s without a release under its token, a revoke or its session's end",
-			x.row.owner, x.key, x.row.token, x.row.expires), want{key: x.key, tokens: [2]int64{x.row.token}}, x.row.event, x.event)
+		f.endedEarly(x)
 	}
+}
+
+// concludeCarried judges the end of a grant from an earlier epoch by what was said in that one. A release that was asked for
+// then may be carried out now.
+func (f *leases) concludeCarried(k *leaseKey, x earlyEnd) {
+	switch told := k.answered.had(x.row.token, x.row.session); {
+	case k.asked.had(x.row.token, x.row.session), k.asked.older, !told && k.answered.older:
+		f.unresolved++
+	case !told:
+		f.checked++
+	default:
+		f.endedEarly(x)
+	}
+}
+
+func (f *leases) endedEarly(x earlyEnd) {
+	f.checked++
+	f.report(fmt.Sprintf("%s's grant of key %s with token %d ended before its expiry at %s without a release under its token, a revoke or its session's end",
+		x.row.owner, x.key, x.row.token, x.row.expires), want{key: x.key, tokens: [2]int64{x.row.token}}, x.row.event, x.event)
 }
 
 // Finish: what nobody has asked for by now, nobody asked for, if the wiretap is whole.

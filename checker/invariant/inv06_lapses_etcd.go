@@ -124,6 +124,8 @@ func (f *etcdLeases) conclude(x *etcdEnd) {
 	case f.open || f.book.lost[history.Wiretap] || l == nil && x.token <= k.forgotten || x.ttl <= 0:
 		x.cause = causeReported
 		f.unresolved++
+	case x.carried && (l == nil || l.sign == nil):
+		f.unresolved++ // its lease began anew when etcd was started again, and nobody saw when
 	case l == nil || l.sign == nil:
 		f.checked++ // the server may take a grant back that nobody was told of
 	case x.event.T >= l.atLeast(x.ttl):

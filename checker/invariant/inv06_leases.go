@@ -18,6 +18,7 @@ type leases struct {
 	keys     map[string]*leaseKey
 	sessions map[string]*leaseSession
 	clock    lockdbClock
+	epoch    int
 	passed   int64 // the wiretap has recorded everything up to this T
 	early    []earlyEnd
 	open     bool // at the end: the wiretap is not whole
@@ -29,8 +30,8 @@ type leases struct {
 // leaseKey is a key: its row, if there is one, and what the wiretap saw of it.
 type leaseKey struct {
 	row      *leaseRow
-	asked    tokens     // releases that were sent
-	answered tokens     // grants that were answered
+	asked    sayings    // releases that were sent
+	answered sayings    // grants that were answered
 	unheard  []earlyEnd // before anybody was told of the grant
 }
 
@@ -40,6 +41,7 @@ type leaseRow struct {
 	token             int64
 	acquired, expires instant
 	ttl               instant
+	carried           bool // the store began its epoch with it
 	event             *history.Event
 }
 
@@ -110,14 +112,18 @@ func (f *leases) commit(e *history.Event) {
 	}
 }
 
-// begin forgets the rows of an older epoch: what a restored database holds, its snapshot says. What was left to the wiretap
-// is decided: all that had been sent by then has been recorded.
+// begin forgets the rows of an older epoch: what a restored or promoted database holds, its snapshot says. What was left to the
+// wiretap is decided: all that had been sent by then has been recorded. What it said stays: a grant may be carried over.
 func (f *leases) begin(e *history.Event) {
 	f.passed = max(f.passed, e.T)
 	f.settle()
-	f.clock = lockdbClock{}
+	f.epoch, f.clock = f.book.epoch, lockdbClock{}
 	clear(f.sessions)
-	clear(f.keys)
+	for _, k := range f.keys {
+		k.row, k.unheard = nil, nil
+		k.asked.begin()
+		k.answered.begin()
+	}
 }
 
 // leaseCommit is what a transaction says besides the row in hand.
@@ -183,9 +189,9 @@ func (f *leases) session(c *leaseCommit, ch *history.Change) {
 	s := f.sessions[id]
 	if ch.Kind == history.Insert || s == nil {
 		kept := f.book.keep(c.event)
-		s = &leaseSession{expires: expires, ttl: expires - moment(ch.New["created_at"]), opened: kept, beaten: kept, keys: map[string]struct{}{}}
-		if ch.Kind == history.Update {
-			s.ttl = 0 // opened before the log begins
+		s = &leaseSession{expires: expires, ttl: ttlOf(ch.New), opened: kept, beaten: kept, keys: map[string]struct{}{}}
+		if s.ttl == 0 && ch.Kind == history.Insert {
+			s.ttl = expires - moment(ch.New["created_at"])
 		}
 		f.sessions[id] = s
 		return
@@ -217,11 +223,12 @@ func (f *leases) entry(c *leaseCommit, ch *history.Change) {
 	}
 	row := rowOf(ch.New, f.book.keep(c.event))
 	if ch.Kind == history.Update && renewal(ch) {
-		row.ttl = before.ttl
+		row.ttl, row.carried = before.ttl, before.carried
 		f.extended(c, ch.New["lock_key"], before, row)
 		k.row = row
 		return
 	}
+	row.carried = c.event.Msg == snapshot && f.epoch > 0
 	f.began(c, ch.New["lock_key"], before, row)
 	f.let(before, ch.New["lock_key"])
 	if s := f.sessions[row.session]; s != nil {
@@ -243,10 +250,15 @@ func (f *leases) let(row *leaseRow, key string) {
 func rowOf(columns map[string]string, e *history.Event) *leaseRow {
 	r := &leaseRow{owner: columns["owner_id"], session: columns["session_id"], token: history.Int(columns["fencing_token"]),
 		acquired: moment(columns["acquired_at"]), expires: moment(columns["expires_at"]), event: e}
-	if r.ttl = instant(history.Int(columns["ttl_ms"]) * 1000); r.ttl == 0 {
+	if r.ttl = ttlOf(columns); r.ttl == 0 {
 		r.ttl = r.expires - r.acquired
 	}
 	return r
+}
+
+// ttlOf is the TTL that a row says of itself, 0 where it says none: then a new one's is the time until its expiry.
+func ttlOf(columns map[string]string) instant {
+	return instant(history.Int(columns["ttl_ms"]) * 1000)
 }
 
 // is tells whether columns are those of r.
@@ -310,7 +322,7 @@ func (f *leases) deleted(c *leaseCommit, ch *history.Change) {
 	k := f.key(key)
 	row := rowOf(ch.Old, nil)
 	if k.row != nil {
-		row.event = k.row.event
+		row.event, row.carried = k.row.event, k.row.carried
 	}
 	f.let(row, key)
 	k.row = nil

@@ -51,6 +51,7 @@ type etcdGrant struct {
 	owner, session string
 	token          int64
 	ttl            int64 // nanoseconds
+	carried        bool  // the store began its epoch with it
 	event          *history.Event
 }
 
@@ -187,7 +188,7 @@ func (f *etcdLeases) entry(c *leaseCommit, ch *history.Change) {
 		return
 	}
 	g := &etcdGrant{owner: ch.New["owner_id"], session: ch.New["session_id"], token: history.Int(ch.New["fencing_token"]),
-		ttl: history.Int(ch.New["ttl_ms"]) * int64(time.Millisecond), event: kept}
+		ttl: history.Int(ch.New["ttl_ms"]) * int64(time.Millisecond), carried: !c.judged && f.book.epoch > 0, event: kept}
 	if c.judged {
 		f.began(k, name, g)
 	}

@@ -86,7 +86,7 @@ func (r *reclaims) change(c *history.Change, e *history.Event) {
 		r.progress.checked++
 	}
 	*k = claimedKey{held: true, token: history.Int(c.New["fencing_token"]), session: c.New["session_id"], holder: c.New["owner_id"], alive: kept, refused: k.refused,
-		ttl: int64(moment(c.New["expires_at"])-moment(c.New["acquired_at"])) * int64(time.Microsecond)}
+		ttl: int64(rowOf(c.New, nil).ttl) * int64(time.Microsecond)}
 }
 
 // ranOut tells whether the deleted row of a grant or a session had expired.

@@ -202,7 +202,7 @@ func (w *world) sessionRow(g *worldGrant, created, expires int64) row {
 	if w.etcd {
 		return row{"session_id": g.session, "owner_id": g.owner, "ttl_ms": itoa(worldSession / 1e6)}
 	}
-	return row{"session_id": g.session, "owner_id": g.owner, "created_at": stamp(created), "expires_at": stamp(expires)}
+	return row{"session_id": g.session, "owner_id": g.owner, "created_at": stamp(created), "expires_at": stamp(expires), "ttl_ms": itoa(worldSession / 1e6)}
 }
 
 func (w *world) grantRow(account string, g *worldGrant) row {
@@ -210,7 +210,7 @@ func (w *world) grantRow(account string, g *worldGrant) row {
 		return row{"lock_key": keyPrefix + account, "owner_id": g.owner, "session_id": g.session, "fencing_token": itoa(g.token), "ttl_ms": itoa(worldLease / 1e6), "lease": "7"}
 	}
 	return row{"lock_key": keyPrefix + account, "owner_id": g.owner, "session_id": g.session, "fencing_token": itoa(g.token),
-		"acquired_at": stamp(g.acquired), "expires_at": stamp(g.expires)}
+		"acquired_at": stamp(g.acquired), "expires_at": stamp(g.expires), "ttl_ms": itoa(worldLease / 1e6)}
 }
 
 // renew extends the account's grant, from now on.
