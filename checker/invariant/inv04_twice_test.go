@@ -1,0 +1,97 @@
+package invariant
+
+import (
+	"strings"
+	"testing"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+	"fenceproof/checker/verdict"
+)
+
+func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T) {
+	w := bank()
+	alice, bob := w.acquire("executor-1", "alice"), w.acquire("executor-2", "bob")
+	w.putBack(1)
+	w.reissue(1, "executor-3", "alice", alice)
+	w.reissue(1, "executor-4", "bob", bob)
+	got := judged(w.events, nil)["INV-04"]
+	want := "2 tokens from 44 to 46 were issued twice, by a lock store that was put back to an older state: " +
+		"44 to executor-1 for payout:alice and again to executor-3 for payout:alice, 46 to executor-2 for payout:bob and again to executor-4 for payout:bob"
+	if got.Status != verdict.Violated || len(got.Violations) == 0 || got.Violations[0].Sentence != want {
+		t.Fatalf("%s: %s", got.Status, got.Reason)
+	}
+	if n := len(got.Violations[0].Events); n < 4 {
+		t.Errorf("%d events prove it", n)
+	}
+	if got.Danger["issued_twice"] != 2 || got.Danger["regrants_across"] != 2 {
+		t.Errorf("danger %v", got.Danger)
+	}
+}
+
+// What is said of tokens issued twice explains that a key's tokens went down, and counts for nothing besides.
+func TestTokensIssuedTwiceAreToldOnlyWhereThatIsWhatFell(t *testing.T) {
+	begun := func(w *world, by contract.Op) {
+		w.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: by, Phase: "inject", Window: 1, Target: "lockdb"})
+		w.putBack(1)
+	}
+	for _, c := range []struct {
+		name  string
+		story func(w *world)
+		found int64
+		first string
+	}{
+		{"a store that was put back", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "restore-unguarded")
+			w.reissue(1, "executor-2", "alice", alice)
+		}, 1, "token 44 was issued twice, by a lock store that was put back to an older state: "},
+		{"a standby that lacked it", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "failover-async")
+			w.reissue(1, "executor-2", "alice", alice)
+		}, 1, "token 44 was issued twice, by a standby that was promoted and lacked what its primary had granted last: "},
+		{"a grant that is not in the log", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "failover-async")
+			w.reissue(1, "executor-2", "bob", alice) // no lower one than bob's
+			w.answerAcquire(w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-3", Key: "payout:alice", Session: "session-executor-3"}), 60)
+			w.watermarks()
+		}, 1, "executor-3 was answered token 60 for key payout:alice, but the lock store's log has no such grant"},
+		{"tokens that went down within an epoch", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			begun(w, "restore")
+			w.reissue(1, "executor-2", "bob", alice)
+			w.reissue(1, "executor-2", "alice", 60)
+			w.reissue(1, "executor-3", "alice", 59)
+		}, 2, "executor-3 was granted key payout:alice with token 59 after 60 had been granted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := bank()
+			c.story(w)
+			got := judged(w.events, nil)["INV-04"]
+			if got.Found != c.found || len(got.Violations) != int(c.found) || !strings.HasPrefix(got.Reason, c.first) {
+				t.Errorf("%d found, %d told, the first: %s", got.Found, len(got.Violations), got.Reason)
+			}
+		})
+	}
+}
+
+// More is issued twice than a sentence can tell.
+func TestTheSentenceAboutTokensIssuedTwiceStaysOne(t *testing.T) {
+	w := bank()
+	var tokens []int64
+	for range 30 {
+		tokens = append(tokens, w.acquire("executor-1", "alice"))
+		w.release("alice")
+	}
+	w.putBack(1)
+	for _, token := range tokens {
+		w.reissue(1, "executor-2", "alice", token)
+	}
+	got := judged(w.events, nil)["INV-04"]
+	first := got.Violations[0].Sentence
+	if !strings.HasPrefix(first, "30 tokens from 44 to 102 were issued twice") || !strings.HasSuffix(first, "and 25 more") || len(got.Violations) != verdict.MaxViolations {
+		t.Errorf("%d kept, the first: %s", len(got.Violations), first)
+	}
+}
