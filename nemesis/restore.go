@@ -30,8 +30,9 @@ type LockBackup interface {
 	// PutBack puts the copy in the store's place and tells the latest token that it knows of. Whoever goes by the operator's
 	// procedure begins it here.
 	PutBack(ctx context.Context, guarded bool) (latest int64, err error)
-	// Guard goes on with the operator's procedure, and tells what was done in a few words.
-	Guard(ctx context.Context) (string, error)
+	// Guard goes on with the operator's procedure. It tells below which token nobody is granted anything from now on, and what
+	// was done in a few words.
+	Guard(ctx context.Context) (next int64, done string, err error)
 	// Admit has the witness begin anew with what the store holds, and then starts the lock server. It starts the store as
 	// well, should that not run.
 	Admit(ctx context.Context) error
@@ -58,10 +59,13 @@ type restore struct {
 	granted func() *listener
 	within  time.Duration // of the clients' admission somebody is granted something
 
-	lost, back bool
-	stopped    time.Time
-	latest     int64  // that the backup knows of
-	done       string // by the guard
+	lost    bool // or may be
+	begun   bool // to be put back
+	back    bool
+	stopped time.Time
+	latest  int64         // that the backup knows of
+	done    string        // by the guard
+	after   time.Duration // their admission somebody was granted something
 }
 
 func (f *restore) limits() (inject, heal time.Duration) {
@@ -74,7 +78,7 @@ func (f *restore) inject(ctx context.Context) (err error) {
 	if err := f.backup.Lose(ctx); err != nil {
 		return err
 	}
-	f.stopped = time.Now() // the lock server, that is, and all since
+	f.stopped, f.begun = time.Now(), true // the lock server is, that is, and all since
 	if f.latest, err = f.backup.PutBack(ctx, f.guarded); err != nil {
 		return err
 	}
@@ -89,26 +93,28 @@ func (f *restore) seen() string {
 	return fmt.Sprintf("the store knows of tokens up to %d, and %d had been answered", f.latest, f.highest.Load())
 }
 
-// heal lets the clients in, however far the restore has come. That somebody is granted something then shows that the lock
-// works again.
+// heal lets the clients in, unless they would meet a store that was put back and not moved: what they were granted there
+// would be laid to the system. That somebody is granted something then shows that the lock works again.
 func (f *restore) heal(ctx context.Context) error {
 	if !f.lost {
 		return nil
 	}
-	var guardErr error
-	if f.guarded && f.back {
-		wait(ctx, time.Until(f.stopped.Add(f.wait)))
-		f.done, guardErr = f.backup.Guard(ctx)
+	if f.guarded && f.begun {
+		if err := f.guard(ctx); err != nil {
+			return fmt.Errorf("nobody is let in, as the store may grant tokens a second time: %w", err)
+		}
 	}
 	l := f.granted()
 	defer l.close()
-	if err := errors.Join(guardErr, f.backup.Admit(ctx)); err != nil {
+	if err := f.backup.Admit(ctx); err != nil {
 		return err
 	}
+	admitted := time.Now()
 	over := time.NewTimer(f.within)
 	defer over.Stop()
 	select {
 	case <-l.heard:
+		f.after = time.Since(admitted)
 		return nil
 	case <-over.C:
 	case <-ctx.Done():
@@ -116,11 +122,28 @@ func (f *restore) heal(ctx context.Context) error {
 	return fmt.Errorf("%w: nobody was granted anything within %s", errUnproven, f.within)
 }
 
-func (f *restore) healed() string {
-	if f.done == "" {
-		return "clients are granted keys again"
+// guard goes by the procedure, once nobody believes any more that he holds a key.
+func (f *restore) guard(ctx context.Context) (err error) {
+	if !f.back {
+		return errors.New("the backup was not put in its place, or not wholly")
 	}
-	return f.done + "; clients are granted keys again"
+	wait(ctx, time.Until(f.stopped.Add(f.wait)))
+	var next int64
+	if next, f.done, err = f.backup.Guard(ctx); err != nil {
+		return err
+	}
+	if highest := f.highest.Load(); next <= highest {
+		return fmt.Errorf("the guard says that the next token is %d, and %d had been answered", next, highest)
+	}
+	return nil
+}
+
+func (f *restore) healed() string {
+	granted := fmt.Sprintf("clients are granted keys again, the first %s after they were let in", f.after.Round(time.Millisecond))
+	if f.done == "" {
+		return granted
+	}
+	return f.done + "; " + granted
 }
 
 // restore carries out a step on what keeps the locks.

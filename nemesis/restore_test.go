@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -19,6 +20,7 @@ type vault struct {
 	victims
 	knows  int64 // the latest token when the backup was made
 	latest int64 // and when it was put back
+	next   int64 // where the guard says that it has moved the store; 0: far enough
 	fails  map[string]error
 	mu     sync.Mutex
 	asked  []string
@@ -49,9 +51,9 @@ func (v *vault) PutBack(_ context.Context, guarded bool) (int64, error) {
 	return v.latest, v.ask("put back")
 }
 
-func (v *vault) Guard(context.Context) (string, error) {
+func (v *vault) Guard(context.Context) (int64, string, error) {
 	v.waited = time.Since(v.lost)
-	return "moved", v.ask("guard")
+	return cmp.Or(v.next, 1<<40), "moved", v.ask("guard")
 }
 
 func (v *vault) Admit(context.Context) error { return v.ask("admit") }
@@ -102,8 +104,9 @@ func TestARestoreGoesByTheProcedureOrDoesNot(t *testing.T) {
 		{"the backup lacks nothing", plan.RestoreUnguarded, 1 << 40, "", "back up, lose, put back, admit", "inject failed heal healed", "nothing was lost", false},
 		{"there is no backup", plan.Restore, 50, "back up", "back up", "failed", "there is no backup: it did not work", false},
 		{"the store cannot be killed", plan.Restore, 50, "lose", "back up, lose, admit", "inject failed heal healed", "it did not work", false},
-		{"the backup does not start", plan.Restore, 50, "put back to be guarded", "back up, lose, put back to be guarded, admit", "inject failed heal healed", "it did not work", false},
-		{"the guard refuses", plan.Restore, 50, "guard", "back up, lose, put back to be guarded, guard, admit", "inject seen heal failed", "it did not work", true},
+		{"the backup does not start", plan.Restore, 50, "put back to be guarded", "back up, lose, put back to be guarded", "inject failed heal failed", "nobody is let in", true},
+		{"the backup does not start, and nobody was to guard it", plan.RestoreUnguarded, 50, "put back", "back up, lose, put back, admit", "inject failed heal healed", "it did not work", false},
+		{"the guard refuses", plan.Restore, 50, "guard", "back up, lose, put back to be guarded, guard", "inject seen heal failed", "it did not work", true},
 		{"nobody is let in", plan.RestoreUnguarded, 50, "admit", "back up, lose, put back, admit", "inject seen heal failed", "it did not work", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -125,6 +128,19 @@ func TestARestoreGoesByTheProcedureOrDoesNot(t *testing.T) {
 				t.Errorf("the engine counts %+v", s)
 			}
 		})
+	}
+}
+
+// Whoever lets clients in to a store that was not moved far enough has them granted tokens again, and the run would lay that
+// to the system.
+func TestNobodyIsLetInToAStoreThatTheGuardDidNotMoveFarEnough(t *testing.T) {
+	v, l := &vault{latest: 50, next: 60, fails: map[string]error{}}, newLog()
+	_, err := putBack(t, v, l, plan.Restore, long, true)
+	if err == nil || !strings.Contains(err.Error(), "the next token is 60, and ") {
+		t.Errorf("the engine says %v", err)
+	}
+	if got := strings.Join(v.asked, ", "); got != "back up, lose, put back to be guarded, guard" {
+		t.Errorf("asked for: %s", got)
 	}
 }
 

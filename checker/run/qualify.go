@@ -7,10 +7,11 @@ import (
 	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
 	"fenceproof/nemesis"
+	"fenceproof/nemesis/plan"
 )
 
 // flaws is what a history tells of a run that no invariant judges: processes that ended although nobody had asked them
-// to, and faults that did not have their effect.
+// to, faults that did not have their effect, and a lock store that was put back and grants nobody anything.
 type flaws struct {
 	// script tells that somebody wrote each step of the plan for what it shows: one that did not take place is a flaw as
 	// well. A generated plan has more steps that wait for an event than find it within the drive.
@@ -38,6 +39,8 @@ func (f *flaws) observe(e *history.Event) {
 	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil:
 		delete(f.injected, e.Window)
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s was not seen (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
+	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && plan.Fault(e.Op).OnStore():
+		f.unseen = append(f.unseen, fmt.Sprintf("the %s was not seen to be over (window %d): %s", e.Op, e.Window, e.Msg))
 	case e.Phase == nemesis.PhaseFailed && f.script && !f.seen[e.Window]:
 		f.unseen = append(f.unseen, fmt.Sprintf("the %s on %s did not take place (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
 	}

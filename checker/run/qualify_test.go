@@ -63,6 +63,22 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 	}
 }
 
+// That new holders work at once is what a restore by the procedure is about: where nobody was granted anything it was not seen.
+func TestARestoreBehindWhichNobodyIsGrantedAnythingIsNotExercised(t *testing.T) {
+	for op, exit := range map[contract.Op]int{"restore": verdict.ExitOpen, "restore-unguarded": verdict.ExitOpen, "slow": verdict.ExitPass} {
+		v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-04", Status: verdict.Pass}}}
+		v.Conclude()
+		f := newFlaws(false)
+		for _, e := range window(1, nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal, nemesis.PhaseFailed) {
+			e.Op = op
+			f.observe(&e)
+		}
+		if qualify(v, "", f); v.Exit != exit || exit == verdict.ExitOpen && !strings.Contains(v.Reason, "was not seen to be over") {
+			t.Errorf("%s: exit status %d: %s", op, v.Exit, v.Reason)
+		}
+	}
+}
+
 func TestANegativeControlIsJudgedByWhatFellAndNotByWhatItsFaultsDid(t *testing.T) {
 	v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-02", Status: verdict.Violated}}, Expect: &verdict.Expectation{Must: []string{"INV-02"}}}
 	v.Conclude()

@@ -17,12 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-var (
-	//go:embed sql/select_token.sql
-	selectToken string
-	//go:embed sql/select_clients.sql
-	selectClients string
-)
+//go:embed sql/select_token.sql
+var selectToken string
 
 // BackUpLocks copies what keeps the locks, lockdb's data or a snapshot of etcd.
 func (t target) BackUpLocks(ctx context.Context) (nemesis.LockBackup, int64, error) {
@@ -67,13 +63,15 @@ func (b *lockBackup) stores() []string {
 	return b.t.EtcdNames()
 }
 
-// Lose ends the epoch: the lock server, the store's only client, is gone, and what it had committed is recorded.
+// Lose ends the epoch: the lock server, the store's only client, is gone, and what it had committed is recorded. lockdb ends
+// what it was at work on for it, and may commit that until then: it may not have noticed, as a link that is cut or held between
+// the two hides it.
 func (b *lockBackup) Lose(ctx context.Context) error {
 	if err := b.kill(ctx, local.LockServer); err != nil {
 		return err
 	}
 	if !b.onEtcd() {
-		if err := b.awaitAlone(ctx); err != nil {
+		if err := b.t.EndLockClients(ctx); err != nil {
 			return err
 		}
 	}
@@ -95,38 +93,6 @@ func (b *lockBackup) kill(ctx context.Context, name string) error {
 	}
 	return p.Kill(ctx)
 }
-
-// goneEvery is how often lockdb is asked whether its clients are gone.
-const goneEvery = 10 * time.Millisecond
-
-// awaitAlone waits until lockdb has noticed that the lock server is gone: a statement that it was at work on may commit
-// until then.
-func (b *lockBackup) awaitAlone(ctx context.Context) error {
-	c, err := b.super(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close(context.WithoutCancel(ctx))
-	tick := time.NewTicker(goneEvery)
-	defer tick.Stop()
-	for {
-		var n int
-		if err := c.QueryRow(ctx, selectClients, lockOwner).Scan(&n); err != nil {
-			return fmt.Errorf("ask lockdb for its clients: %w", err)
-		}
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d clients of lockdb do not go: %w", n, context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
-}
-
-// lockOwner is the user of lockdb that the lock server is.
-const lockOwner = "lockapp"
 
 func (b *lockBackup) super(ctx context.Context) (*pgx.Conn, error) {
 	url, err := b.t.SuperURL(local.LockDB)
@@ -155,33 +121,65 @@ func (b *lockBackup) PutBack(ctx context.Context, guarded bool) (latest int64, e
 	return latest, b.backup.PutBack(ctx, nil)
 }
 
-// guardedTo is what restore-guard prints.
+// guardedTo is what restore-guard prints. A step tells what it has done, and leaves out the rest.
 type guardedTo struct {
-	StoodAt       int64 `json:"stoodAt"`
-	NextToken     int64 `json:"nextToken"`
-	EndedSessions int64 `json:"endedSessions"`
+	Backend       string `json:"backend"`
+	StoodAt       *int64 `json:"stoodAt"`
+	NextToken     *int64 `json:"nextToken"`
+	EndedSessions *int64 `json:"endedSessions"`
 }
 
 // Guard runs the operator's program: on PostgreSQL once, on etcd for every member while it is down, and once when all are up.
-func (b *lockBackup) Guard(ctx context.Context) (string, error) {
-	var moved guardedTo
+func (b *lockBackup) Guard(ctx context.Context) (next int64, done string, err error) {
+	var moved moves
 	if b.onEtcd() {
-		err := b.backup.PutBack(ctx, func(ctx context.Context, snapshot, dir string, flags []string) (err error) {
-			moved, err = b.guard(ctx, append([]string{"--snapshot", snapshot, "--data-dir", dir}, flags...)...)
-			return err
+		err := b.backup.PutBack(ctx, func(ctx context.Context, snapshot, dir string, flags []string) error {
+			g, err := b.guard(ctx, append([]string{"--snapshot", snapshot, "--data-dir", dir}, flags...)...)
+			if err != nil {
+				return err
+			}
+			return moved.add(g)
 		})
 		if err != nil {
-			return "", err
+			return 0, "", err
 		}
 	}
-	done, err := b.insist(ctx)
+	g, err := b.insist(ctx)
 	if err != nil {
-		return "", err
+		return 0, "", err
+	}
+	if g.EndedSessions == nil {
+		return 0, "", errors.New("restore-guard does not say whether it ended the sessions")
 	}
 	if !b.onEtcd() {
-		moved = done
+		if err := moved.add(g); err != nil {
+			return 0, "", err
+		}
 	}
-	return fmt.Sprintf("restore-guard moved the store from token %d: the next one is %d or above; it ended %d sessions", moved.StoodAt, moved.NextToken, done.EndedSessions), nil
+	return moved.next, fmt.Sprintf("restore-guard moved the store from token %d: the next one is %d or above; it ended %d sessions", moved.from, moved.next, *g.EndedSessions), nil
+}
+
+// moves is how far the store was moved, by all that tell of it.
+type moves struct{ from, next int64 }
+
+// add takes what a step says that moves the store. Every member of etcd is made from the same snapshot, and stands where the
+// others do.
+func (m *moves) add(g guardedTo) error {
+	switch {
+	case g.StoodAt == nil || g.NextToken == nil || *g.NextToken <= *g.StoodAt:
+		return fmt.Errorf("restore-guard does not say that it moved the store: it stood at %s, and the next token is %s", orNothing(g.StoodAt), orNothing(g.NextToken))
+	case m.next != 0 && *m != moves{*g.StoodAt, *g.NextToken}:
+		return fmt.Errorf("restore-guard moved one member from %d to %d, and another from %d to %d", m.from, m.next, *g.StoodAt, *g.NextToken)
+	}
+	*m = moves{*g.StoodAt, *g.NextToken}
+	return nil
+}
+
+func orNothing(n *int64) string {
+	if n == nil {
+		return "nothing"
+	}
+	return fmt.Sprint(*n)
 }
 
 // The store that was just started may have an election yet, and refuse an answer meanwhile. Carrying the guard out twice is
@@ -211,12 +209,26 @@ func (b *lockBackup) guard(ctx context.Context, args ...string) (g guardedTo, er
 	if err != nil {
 		return g, err
 	}
-	at := strings.IndexByte(text, '{')
-	if at < 0 {
-		return g, fmt.Errorf("restore-guard says nothing of what it did: %q", text)
+	return readGuarded(text)
+}
+
+// readGuarded finds what restore-guard did in all that it printed, for programs and for people.
+func readGuarded(text string) (g guardedTo, err error) {
+	found := 0
+	for at := range text {
+		if text[at] != '{' || at > 0 && text[at-1] != '\n' {
+			continue
+		}
+		var said guardedTo
+		if err := json.NewDecoder(strings.NewReader(text[at:])).Decode(&said); err != nil {
+			return g, fmt.Errorf("read what restore-guard did: %w", err)
+		}
+		if said.Backend != "" {
+			g, found = said, found+1
+		}
 	}
-	if err := json.NewDecoder(strings.NewReader(text[at:])).Decode(&g); err != nil {
-		return g, fmt.Errorf("read what restore-guard did: %w", err)
+	if found != 1 {
+		return g, fmt.Errorf("restore-guard says %d times what it did, and has to say it once: %q", found, text)
 	}
 	return g, nil
 }

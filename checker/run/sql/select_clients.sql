@@ -1,1 +1,0 @@
-SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = $1
