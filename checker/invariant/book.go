@@ -104,7 +104,7 @@ func newBook() *book {
 	return &book{
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
-		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), failovers: newFailovers(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
+		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
 	}
 }
 
@@ -114,7 +114,6 @@ func (b *book) enter(e *history.Event) {
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
 		b.epoch, b.begun, b.begunBy = e.Epoch, e.T, b.fault
-		b.failovers.begin()
 	}
 	switch e.Op {
 	case history.OpWatermark:
@@ -128,7 +127,7 @@ func (b *book) enter(e *history.Event) {
 	case history.Nemesis:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
-		b.failovers.hear(b, e)
+		b.failovers.hear(e)
 		b.messages.hear(e)
 		b.clocks.hear(e)
 		b.hearFault(e)
@@ -138,16 +137,11 @@ func (b *book) enter(e *history.Event) {
 		}
 	case history.LockDB:
 		if e.Op == history.OpCommit {
-			b.failovers.hear(b, e)
 			b.readGrants(e)
-			if e.Msg != snapshot {
-				b.failovers.granted(b.grant)
-			}
 		}
 	case history.Wiretap:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
-		b.failovers.hear(b, e)
 		b.enterCall(e)
 	}
 }

@@ -26,6 +26,8 @@ type durable struct {
 	silent   bool             // the lock store keeps leases alive without a change in its log
 	unfenced bool             // the rail's fence was switched off
 
+	promotions *promotions // nil where there are none
+
 	replays, lost int64
 }
 
@@ -51,6 +53,7 @@ func newDurable(b *book, t *tally, s verdict.Settings) *durable {
 	f := &durable{
 		findings: findings{id: "DUR-01", guarantee: "The effect of whatever was answered definite was committed before the answer, and a replay equals its original.", book: b, tally: t},
 		stores:   map[history.Witness]*effects{}, sent: map[int64]sending{}, asked: map[int64]uint64{}, replies: map[*payout]*replies{}, attempts: map[string]int64{}, silent: onEtcd(s), unfenced: s.Fencing == "rail-off" || s.Fencing == "off",
+		promotions: newPromotions(s),
 	}
 	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
 		f.stores[w] = &effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}}
@@ -67,7 +70,9 @@ func (f *durable) Observe(e *history.Event) {
 	s := f.stores[e.W]
 	if f.book.anew {
 		f.begin(e.W, s, e)
+		f.succeed(e)
 	}
+	f.standby(e)
 	switch {
 	case e.W == history.Wiretap:
 		f.call(e)
@@ -78,11 +83,6 @@ func (f *durable) Observe(e *history.Event) {
 		f.settle(e.W, s, e)
 	case e.Op == history.OpMoney:
 		f.happened(e, effect{kind: effectMoney, of: e.RailRef})
-	case e.Op == history.OpCommit && e.W == history.LockDB && len(f.book.failovers.forgot) > 0:
-		f.forgotten(e)
-		if e.Msg != snapshot {
-			f.locks(e)
-		}
 	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.PayDB:
 		f.payments(&f.book.txn, e)
 	case e.Op == history.OpCommit && e.Msg != snapshot && e.W == history.LockDB:
@@ -197,6 +197,9 @@ func (f *durable) about(e *history.Event) want {
 // expect joins an answer with its effect, if that was recorded already.
 func (f *durable) expect(where history.Witness, x effect, e *history.Event, sent sending) {
 	s := f.stores[where]
+	if where == history.LockDB {
+		f.promotions.answered(x, f.book.keep(e), sent)
+	}
 	was := s.take(x)
 	switch {
 	case was != nil && was.after.covers >= e.T && !s.blind:
@@ -218,6 +221,9 @@ func (f *durable) expect(where history.Witness, x effect, e *history.Event, sent
 func (f *durable) happened(e *history.Event, x effect) {
 	if f.stores[e.W].record(e, x) {
 		f.checked++
+	}
+	if e.W == history.LockDB && f.promotions != nil {
+		f.promotions.now.happened(x, e.I)
 	}
 }
 
@@ -292,8 +298,11 @@ func (f *durable) Finish(whole func(history.Witness) bool) {
 			f.missing(w, x)
 		}
 	}
+	f.promoted(whole(history.LockDB) && whole(history.Wiretap))
 }
 
 func (f *durable) Verdict() verdict.Invariant {
-	return f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}, f.book.fullDisks.counts(), f.book.failovers.counts(), f.book.messages.again()))
+	inv := f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}, f.book.fullDisks.counts(), f.book.failovers.counts(), f.book.messages.again()))
+	inv.Doubt = f.promotions.doubted()
+	return inv
 }
