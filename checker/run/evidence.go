@@ -31,13 +31,14 @@ var notEvidence = []string{"schema_history"}
 type evidence struct {
 	rec  *history.Recorder
 	rest func() // ends the signs of life
-	mu   sync.Mutex
-	taps []*wiretap.Relay
+
+	mu      sync.Mutex // of the next three
+	taps    []*wiretap.Relay
+	epoch   int // of the lock log; a planned restore or failover begins the next
+	lockLog log // nil between two epochs
 
 	locksOnly bool // there is no paydb and no rail, so nothing of theirs can be missing
 	paydb     *witness.Database
-	epoch     int    // of the lock log; a planned restore begins the next
-	lockLog   log    // nil between two epochs
 	paydbURL  string // for its superuser, past the links
 	journal   *witness.Journal
 	logs      *witness.Logs
@@ -95,7 +96,7 @@ type log interface {
 // attach begins to watch the stores, the journal and the logs. It runs before any service has started.
 func (e *evidence) attach(ctx context.Context, s *local.Stack) (err error) {
 	e.logs = witness.FollowLogs(filepath.Dir(s.LogPath(local.LockServer)), e.rec)
-	if e.lockLog, err = e.followLocks(ctx, s); err != nil || e.locksOnly {
+	if e.lockLog, err = e.followLocks(ctx, s, 0); err != nil || e.locksOnly {
 		return err
 	}
 	e.journal = witness.FollowJournal(s.JournalPath(), e.rec)
@@ -120,15 +121,15 @@ func (e *evidence) follow(ctx context.Context, s *local.Stack, w history.Witness
 }
 
 // followLocks begins to watch the lock store, whichever it is.
-func (e *evidence) followLocks(ctx context.Context, s *local.Stack) (log, error) {
+func (e *evidence) followLocks(ctx context.Context, s *local.Stack, epoch int) (log, error) {
 	if urls := s.EtcdURLs(); len(urls) > 0 {
-		w, err := witness.AttachEtcd(ctx, witness.EtcdConfig{Endpoints: urls, Proc: contract.Etcd, Epoch: e.epoch}, e.rec)
+		w, err := witness.AttachEtcd(ctx, witness.EtcdConfig{Endpoints: urls, Proc: contract.Etcd, Epoch: epoch}, e.rec)
 		if err != nil {
 			return nil, fmt.Errorf("watch etcd: %w", err)
 		}
 		return w, nil
 	}
-	d, err := e.follow(ctx, s, history.LockDB, local.LockDB, e.epoch)
+	d, err := e.follow(ctx, s, history.LockDB, local.LockDB, epoch)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +153,8 @@ func (e *evidence) collect(ctx context.Context) error {
 			e.audit(ctx, e.paydbURL)
 		}
 	}
-	if e.lockLog != nil {
-		errs = append(errs, unlessLost(e.lockLog.Close(ctx)))
+	if log := e.takeLockLog(); log != nil { // between two epochs there is none, and the file gets no trailer
+		errs = append(errs, unlessLost(log.Close(ctx)))
 	}
 	if e.locksOnly {
 		e.rec.Complete(history.PayDB)
