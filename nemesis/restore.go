@@ -159,9 +159,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	}
 	defer e.release(name)
 	due := time.Now().Add(time.Duration(s.Delay))
-	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), backUpLimit)
-	backup, knows, err := stack.BackUpLocks(c)
-	cancel()
+	backup, knows, err := e.backUp(ctx, stack)
 	if err != nil {
 		e.missed(s, trigger{}, name, fmt.Sprintf("there is no backup: %v", err))
 		return nil
@@ -186,15 +184,26 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 		e.missed(s, trigger{}, name, fmt.Sprintf("the drive has ended, %d tokens after the backup", max(0, highest.Load()-knows)))
 		return nil
 	}
-	for _, p := range e.plan.Held() {
-		if !e.takeWithin(ctx, p) {
-			e.missed(s, trigger{}, name, e.heldBack(ctx, string(p)))
-			return nil
-		}
-		defer e.release(p)
+	letGo, err := e.takeAll(ctx, e.plan.Held())
+	if err != nil {
+		e.missed(s, trigger{}, name, err.Error())
+		return nil
 	}
+	defer letGo()
 	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: s.Fault == plan.Restore, wait: time.Duration(s.For), highest: &highest,
 		within: e.grantWait, granted: func() *listener { return e.heard.listen(grants) }}, nil)
+}
+
+// backUp takes a backup. Nobody stops or kills meanwhile what it is taken of.
+func (e *Engine) backUp(ctx context.Context, stack LockStores) (LockBackup, int64, error) {
+	letGo, err := e.takeAll(ctx, e.plan.BackedUp())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer letGo()
+	c, cancel := context.WithTimeout(context.WithoutCancel(ctx), backUpLimit)
+	defer cancel()
+	return stack.BackUpLocks(c)
 }
 
 // grants tells whether ev answers an acquire with a grant.

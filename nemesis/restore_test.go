@@ -22,6 +22,7 @@ type vault struct {
 	latest int64 // and when it was put back
 	next   int64 // where the guard says that it has moved the store; 0: far enough
 	fails  map[string]error
+	during func() // a backup
 	mu     sync.Mutex
 	asked  []string
 	lost   time.Time
@@ -36,6 +37,9 @@ func (v *vault) ask(what string) error {
 }
 
 func (v *vault) BackUpLocks(context.Context) (LockBackup, int64, error) {
+	if v.during != nil {
+		v.during()
+	}
 	return v, v.knows, v.ask("back up")
 }
 
@@ -217,6 +221,28 @@ func TestTheGuardWaitsForTheLongestLeaseAlthoughTheDriveHasEnded(t *testing.T) {
 	}
 	if !slices.Contains(v.asked, "guard") || v.waited < lease {
 		t.Errorf("asked for %v; the guard came %s after the loss", v.asked, v.waited)
+	}
+}
+
+// Whoever is stopped or killed while his data is copied has no backup.
+func TestNobodyIsHitWhileABackupIsTakenOfHim(t *testing.T) {
+	v, l := &vault{latest: 1, fails: map[string]error{}}, newLog()
+	e := NewEngine(plan.Plan{Backend: plan.BackendPG, Together: 1, Drive: plan.Duration(long), Steps: []plan.Step{{
+		Fault: plan.RestoreUnguarded, Target: plan.LockStore, Delay: plan.Duration(time.Millisecond), For: plan.Duration(time.Millisecond)}}}, v, l)
+	v.during = func() {
+		if e.take(contract.LockDB) {
+			t.Error("another step may take lockdb while it is backed up")
+		}
+		if !e.take(contract.LockServer) {
+			t.Error("nobody may take the lock server, of which there is no backup")
+		}
+		e.release(contract.LockServer)
+	}
+	stop := grant(e)
+	err := e.Run(t.Context())
+	stop()
+	if err != nil || !slices.Contains(v.asked, "back up") || !e.take(contract.LockDB) {
+		t.Errorf("%v; asked for %v", err, v.asked)
 	}
 }
 

@@ -165,6 +165,24 @@ func (e *Engine) takeWithin(ctx context.Context, p contract.Process) bool {
 	}
 }
 
+// takeAll takes several, or none: then the error says what another step holds.
+func (e *Engine) takeAll(ctx context.Context, all []contract.Process) (letGo func(), err error) {
+	var taken []contract.Process
+	letGo = func() {
+		for _, p := range taken {
+			e.release(p)
+		}
+	}
+	for _, p := range all {
+		if !e.takeWithin(ctx, p) {
+			letGo()
+			return nil, errors.New(e.heldBack(ctx, string(p)))
+		}
+		taken = append(taken, p)
+	}
+	return letGo, nil
+}
+
 func (e *Engine) release(p contract.Process) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

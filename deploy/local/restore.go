@@ -40,7 +40,7 @@ func (s *Stack) BackUpLocks(ctx context.Context) (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, d.do(ctx, func(ctx context.Context) error { return d.Instance.Backup(ctx, b.path) })
+	return b, d.Instance.Backup(ctx, b.path) // it only reads, and nobody who wants to know of the server waits for it
 }
 
 // newBackup makes room for a backup, and sees to it that it does not outlive the run.

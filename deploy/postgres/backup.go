@@ -52,7 +52,7 @@ func (i *Instance) backUp(ctx context.Context, dir string) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	account := i.in.account
-	if err := account.copyLive(dir, i.data, func(rel string) bool { return rel == walFolder || slices.Contains(notInBackup, rel) }); err != nil {
+	if err := account.copyLive(ctx, dir, i.data, func(rel string) bool { return rel == walFolder || slices.Contains(notInBackup, rel) }); err != nil {
 		return err
 	}
 	var label string
@@ -70,18 +70,22 @@ func (i *Instance) backUp(ctx context.Context, dir string) error {
 	if err := os.Remove(wal); err != nil {
 		return fmt.Errorf("make room for the log: %w", err)
 	}
-	return account.copyLive(wal, filepath.Join(i.data, walFolder), func(string) bool { return false })
+	return account.copyLive(ctx, wal, filepath.Join(i.data, walFolder), func(string) bool { return false })
 }
 
 // copiers is how many files are copied at a time: there are a thousand small ones, and each waits for the disk.
 const copiers = 8
 
 // copyLive copies a directory while its server runs, and hands it to the account. Of a folder that skip names only the
-// folder itself is made, of a file nothing. A file that goes away meanwhile is left out: the log makes up for it.
-func (a account) copyLive(dst, src string, skip func(rel string) bool) error {
+// folder itself is made, of a file nothing. A file that goes away meanwhile is left out: the log makes up for it. When ctx ends
+// no further file is begun.
+func (a account) copyLive(ctx context.Context, dst, src string, skip func(rel string) bool) error {
 	var files errgroup.Group
 	files.SetLimit(copiers)
 	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if errors.Is(err, fs.ErrNotExist) && path != src {
 			return nil
 		}

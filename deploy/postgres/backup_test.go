@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -64,6 +65,26 @@ func TestAServerThatIsPutBackKnowsNothingOfWhatCameAfterItsBackup(t *testing.T) 
 	}
 	if _, err := os.Stat(copied); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the backup is still there: %v", err)
+	}
+}
+
+// A copy takes as long as the disk wants. Whoever has no time for it any more does not wait for all of it.
+func TestACopyEndsWithTheTimeForIt(t *testing.T) {
+	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(src, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, end := context.WithCancel(t.Context())
+	err := account{}.copyLive(ctx, dst, src, func(rel string) bool {
+		if rel == "a" {
+			end()
+		}
+		return false
+	})
+	if _, there := os.Stat(filepath.Join(dst, "b")); !errors.Is(err, context.Canceled) || there == nil {
+		t.Errorf("the copy went on: %v", err)
 	}
 }
 

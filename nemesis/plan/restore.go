@@ -79,6 +79,9 @@ func (p Plan) Held() []contract.Process {
 	return append([]contract.Process{contract.LockServer}, p.lockBackend()...)
 }
 
+// BackedUp are the processes among them that it has in its hands already while it takes a backup.
+func (p Plan) BackedUp() []contract.Process { return p.lockBackend() }
+
 // validateRestore refuses a restore of anything else, and one that would not wait for those who were granted something after
 // the backup.
 func (s Step) validateRestore(p Plan) error {
