@@ -88,22 +88,35 @@ func all() ([]Stat, error) {
 // Descendants lists the living children of pid, their children, and so on, parents first. Unless they are stopped there
 // may be others by the time it returns.
 func Descendants(pid int) ([]int, error) {
+	stats, err := Family(pid)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, s := range stats {
+		out = append(out, s.Pid)
+	}
+	return out, nil
+}
+
+// Family is Descendants with what names each of them for good: a pid may be another process's by the time it is used.
+func Family(pid int) ([]Stat, error) {
 	stats, err := all()
 	if err != nil {
 		return nil, err
 	}
-	children := map[int][]int{}
+	children := map[int][]Stat{}
 	for _, s := range stats {
 		if s.State != 'Z' && s.State != 'X' {
-			children[s.Parent] = append(children[s.Parent], s.Pid)
+			children[s.Parent] = append(children[s.Parent], s)
 		}
 	}
-	var out []int
+	var out []Stat
 	for next := children[pid]; len(next) > 0; {
 		out = append(out, next...)
-		var deeper []int
-		for _, p := range next {
-			deeper = append(deeper, children[p]...)
+		var deeper []Stat
+		for _, s := range next {
+			deeper = append(deeper, children[s.Pid]...)
 		}
 		next = deeper
 	}

@@ -14,12 +14,20 @@ import (
 // Supported says why clocks cannot be moved here; nil where they can.
 func Supported() error { return nil }
 
-// attempts bounds how often a process is stopped anew because one of its threads was where the jumps go.
-const attempts = 50
+// How long it is tried to stop a process, and how long it runs between two attempts: after one that found a thread where a
+// jump goes, and after one that did not stop it. It is not stopped for more than a fourth of the time.
+const (
+	tries       = 3 * time.Second
+	insideAgain = time.Millisecond
+	lateAgain   = 3 * stopLimit
+)
 
-// move redirects the process where it is not yet, and sets its offset.
-func move(ctx context.Context, pid int, by time.Duration) error {
-	mem, err := open(pid, os.O_RDWR)
+// move redirects the process where it is not yet, and sets its offset. It is the one that began at start.
+func move(ctx context.Context, pid int, start uint64, by time.Duration) error {
+	mem, err := open(pid, start, os.O_RDWR)
+	if by == 0 && errors.Is(err, os.ErrPermission) {
+		return nil // who may not write there has written nothing, and it has the true time
+	}
 	if err != nil {
 		return err
 	}
@@ -29,6 +37,9 @@ func move(ctx context.Context, pid int, by time.Duration) error {
 		return err
 	}
 	if !v.redirected() {
+		if by == 0 { // offsets are written when all is redirected
+			return nil
+		}
 		if v, err = redirect(ctx, pid, mem); err != nil {
 			return err
 		}
@@ -36,12 +47,19 @@ func move(ctx context.Context, pid int, by time.Duration) error {
 	return v.set(mem, by)
 }
 
-func open(pid, flag int) (*os.File, error) {
+// open opens the memory of the process that began at start. It stays that one's, whoever has its pid afterwards.
+func open(pid int, start uint64, flag int) (*os.File, error) {
 	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), flag, 0)
 	if errors.Is(err, os.ErrPermission) {
 		return nil, fmt.Errorf("%w: this takes the right to trace it, as its user, from a process above it or as root (kernel.yama.ptrace_scope; CAP_SYS_PTRACE in a container)", err)
 	}
-	return mem, err
+	if err != nil || start == anybody {
+		return mem, err
+	}
+	if s, err := process.ReadStat(pid); err != nil || s.Start != start {
+		return nil, errors.Join(os.ErrProcessDone, mem.Close())
+	}
+	return mem, nil
 }
 
 // redirect stops all threads of the process, writes what is missing and lets them go on.
@@ -52,7 +70,7 @@ func redirect(ctx context.Context, pid int, mem *os.File) (*vdso, error) {
 		return nil, ErrOwnChild
 	}
 	var v *vdso
-	for range attempts {
+	for end := time.Now().Add(tries); ; {
 		err := whileStopped(ctx, pid, func(threads []thread) (err error) {
 			if v, err = readVDSO(pid, mem); err != nil {
 				return err
@@ -67,14 +85,20 @@ func redirect(ctx context.Context, pid int, mem *os.File) (*vdso, error) {
 		if err == nil {
 			return v, nil
 		}
-		if !errors.Is(err, errInside) {
+		again := insideAgain
+		switch {
+		case errors.Is(err, errLate):
+			again = lateAgain
+		case !errors.Is(err, errInside):
 			return nil, err
 		}
-		if err := pause(ctx, time.Millisecond); err != nil {
-			return nil, err
+		if time.Now().Add(again).After(end) {
+			return nil, fmt.Errorf("it was tried for %s: %w", tries, err)
+		}
+		if gone := pause(ctx, again); gone != nil {
+			return nil, errors.Join(gone, err)
 		}
 	}
-	return nil, fmt.Errorf("%w in each of %d attempts", errInside, attempts)
 }
 
 // errInside: its thread would go on in the middle of a jump.
@@ -109,8 +133,8 @@ func (v *vdso) current() (which byte, by time.Duration) {
 	return which, time.Duration(binary.LittleEndian.Uint64(data[offsetsAt+int(which)*wordSize:]))
 }
 
-func offset(pid int) (time.Duration, error) {
-	mem, err := open(pid, os.O_RDONLY)
+func offset(pid int, start uint64) (time.Duration, error) {
+	mem, err := open(pid, start, os.O_RDONLY)
 	if err != nil {
 		return 0, err
 	}

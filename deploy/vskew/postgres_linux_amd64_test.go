@@ -14,6 +14,7 @@ import (
 // come begin moved.
 func TestEveryConnectionOfAPostgreSQLReadsTheMovedTimeAndMeasuresTrueDurations(t *testing.T) {
 	m, db := moves(t), postgrestest.Start(t)
+	m.ofAnybody()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	connect := func() *pgx.Conn {

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,6 +17,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"fenceproof/deploy/process"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,11 +32,15 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "reader":
+		letAnybodyTrace()
 		read()
 	case "mover":
 		serveMoves()
 	case "hang":
 		hang(rest)
+	case "waiter":
+		letAnybodyTrace()
+		waitInTheKernel()
 	}
 }
 
@@ -128,8 +136,8 @@ func serveMoves() {
 func hang(args string) {
 	var pid, steps int
 	fmt.Sscan(args, &pid, &steps)
-	mem, err := open(pid, os.O_RDWR)
-	if err == nil {
+	mem, err := open(pid, anybody, os.O_RDWR)
+	for n := 0; err == nil || errors.Is(err, errLate) && n < 20; n++ { // a busy machine may need more than one attempt
 		err = whileStopped(context.Background(), pid, func([]thread) error {
 			v, err := readVDSO(pid, mem)
 			if err == nil {
@@ -140,6 +148,31 @@ func hang(args string) {
 		})
 	}
 	fmt.Println(err)
+}
+
+// waitInTheKernel is a program with a thread that sleeps in the kernel and hears of nothing but its end: it waits for what it
+// has forked to run something else (CLONE_VFORK), which that never does. It prints the pid of that.
+func waitInTheKernel() {
+	debug.SetGCPercent(-1) // nobody may wait for that thread
+	go func() {
+		runtime.LockOSThread()
+		const pdeathsig = 1 // PR_SET_PDEATHSIG
+		pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, unix.CLONE_VFORK|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		for pid == 0 && errno == 0 { // the child: nothing of Go's works here but bare system calls
+			syscall.RawSyscall(syscall.SYS_PRCTL, pdeathsig, uintptr(syscall.SIGKILL), 0)
+			syscall.RawSyscall(syscall.SYS_PAUSE, 0, 0, 0)
+		}
+		runtime.UnlockOSThread()
+	}()
+	for { // until it is there
+		of, err := process.Descendants(os.Getpid())
+		if err == nil && len(of) == 1 {
+			fmt.Println(of[0])
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	read()
 }
 
 // program is the test's own binary in a role.
@@ -207,11 +240,34 @@ func (p *program) reads() (r reading) {
 	return r
 }
 
-// moves starts a mover, or skips the test where nobody may trace his siblings.
+// letAnybodyTrace has the kernel let more than our ancestors trace us, where kernel.yama.ptrace_scope is 1: the programs of
+// these tests are siblings. Where there is no Yama there is nothing to ask for.
+func letAnybodyTrace() {
+	const ptracer, anybody = 0x59616d61, ^uintptr(0) // PR_SET_PTRACER, PR_SET_PTRACER_ANY
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, ptracer, anybody, 0)
+}
+
+// scope is kernel.yama.ptrace_scope as far as it concerns us; 0 where it does not.
+func scope() (n int) {
+	if text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil && os.Geteuid() != 0 {
+		n, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	return n
+}
+
+// moves starts a mover, or skips the test where nobody may trace anybody.
 func moves(t testing.TB) *program {
 	t.Helper()
-	if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil && strings.TrimSpace(string(scope)) != "0" && os.Geteuid() != 0 {
-		t.Skip("kernel.yama.ptrace_scope lets a process trace its descendants only, and the two of this test are siblings")
+	if scope() > 1 {
+		t.Skip("kernel.yama.ptrace_scope lets root trace others, and nobody else")
 	}
 	return start(t, "mover")
+}
+
+// ofAnybody skips the test where a mover may trace only who lets him.
+func (p *program) ofAnybody() {
+	p.Helper()
+	if scope() > 0 {
+		p.Skip("kernel.yama.ptrace_scope lets a process trace its descendants and who lets it, and this test's program does not")
+	}
 }

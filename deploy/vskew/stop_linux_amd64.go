@@ -16,8 +16,12 @@ import (
 )
 
 // stopLimit bounds how long a process is waited for to stop. One thread that sleeps in the kernel without hearing of
-// signals holds it up, and must not hold up everybody else.
-const stopLimit = time.Second
+// signals holds it up, and must not hold up the others for longer than what depends on them would bear: a client of the
+// lock has more than half a second between its last look at its lease and the moment from which what it sends is late.
+const stopLimit = 100 * time.Millisecond
+
+// errLate: one of its threads did not stop in time.
+var errLate = errors.New("not all of its threads stopped")
 
 // noThread has a thread wait for what it traces itself, and for nothing of other threads of this process (__WNOTHREAD).
 const noThread = 0x20000000
@@ -36,25 +40,59 @@ func (t thread) at() (int64, error) {
 
 // whileStopped runs do while no thread of the process runs. It is done by seizing them: should this process die meanwhile,
 // the kernel lets them go on, and a process that was stopped before stays so afterwards.
-func whileStopped(ctx context.Context, pid int, do func([]thread) error) error {
-	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+func whileStopped(ctx context.Context, pid int, do func([]thread) error) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopLimit, errLate)
 	defer cancel()
-	done := make(chan error)
-	go func() {
-		// Only the thread that traces may ask for anything. It ends with this goroutine where something could not be let
-		// go, and then the kernel does that.
-		runtime.LockOSThread()
+	ended := onThread(func() (keep bool) {
 		s := seizure{pid: pid, stopped: map[int]syscall.Signal{}, running: map[int]bool{}}
-		err := s.stop(ctx)
-		if err == nil {
+		if err = s.stop(ctx); err == nil {
 			err = do(s.threads())
 		}
-		if s.letGo() {
-			runtime.UnlockOSThread()
+		return s.letGo()
+	})
+	return errors.Join(err, ended)
+}
+
+// endLimit is how long a thread is waited for that is to end.
+const endLimit = time.Second
+
+// onThread runs do on a thread that nobody else uses meanwhile: only the thread that traces may ask for anything. Where do
+// says that it may not be kept it ends, and the kernel lets go whatever it still traces; onThread returns when it has.
+func onThread(do func() (keep bool)) error {
+	ended := make(chan int, 1) // the thread that ends, 0 for none
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // Go never ends the first thread; as long as it is ours another goroutine has another one
+			defer runtime.UnlockOSThread()
+			inner := make(chan int, 1)
+			go alone(do, inner)
+			ended <- <-inner
+			return
 		}
-		done <- err
+		alone(do, ended)
 	}()
-	return <-done
+	tid := <-ended
+	for end := time.Now().Add(endLimit); tid != 0; time.Sleep(50 * time.Microsecond) {
+		if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("thread %d of this process, which traces another one, has not ended", tid)
+		}
+	}
+	return nil
+}
+
+// alone runs do on this goroutine's thread, which ends with it where it may not be kept.
+func alone(do func() (keep bool), ended chan<- int) {
+	runtime.LockOSThread()
+	tid := 0
+	if do() {
+		runtime.UnlockOSThread()
+	} else {
+		tid = unix.Gettid()
+	}
+	ended <- tid
 }
 
 // seizure is the threads of a process that are traced.
@@ -133,7 +171,7 @@ func (s *seizure) awaitStops(ctx context.Context) error {
 			return nil
 		}
 		if err := pause(ctx, 50*time.Microsecond); err != nil {
-			return fmt.Errorf("%d of its threads did not stop: %w", len(s.running), err)
+			return fmt.Errorf("%w: %d of %d are running", err, len(s.running), len(s.running)+len(s.stopped))
 		}
 	}
 }

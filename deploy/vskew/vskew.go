@@ -28,17 +28,26 @@ var ErrOwnChild = errors.New("it is a child of this process: a child's clock is 
 const Limit = 365 * 24 * time.Hour
 
 // Move puts the wall clock of a process by ahead of the true one, or behind it where by is negative. All of its threads see
-// the new offset at once. Where the process was not redirected yet it is stopped for that, for less than a millisecond;
-// whatever becomes of this process meanwhile, the other one runs on, redirected or not. The error is os.ErrProcessDone where
-// it has ended.
+// the new offset at once. Where the process was not redirected yet it is stopped for that, mostly for less than a
+// millisecond: its threads are stopped one by one, and one that sleeps in the kernel and hears of nothing has the others wait
+// for 100 ms at most. Then they go on, and it is tried again a little later, for 3 s in all. Whatever becomes of this process
+// meanwhile, the other one runs on, redirected or not. The error is os.ErrProcessDone where it has ended. One that never was
+// moved has the true time, and nothing is done to it where by is 0.
 func Move(ctx context.Context, pid int, by time.Duration) error {
 	if by < -Limit || by > Limit {
 		return fmt.Errorf("move the clock of process %d: %s is more than %s", pid, by, Limit)
 	}
-	err := move(ctx, pid, by)
+	err := move(ctx, pid, anybody, by)
 	for end := time.Now().Add(soon); errors.Is(err, errNoVDSO) && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		err = move(ctx, pid, by)
+		err = move(ctx, pid, anybody, by)
 	}
+	return ofMove(pid, err)
+}
+
+// anybody stands for the start of a process where its pid is known to be nobody else's.
+const anybody = 0
+
+func ofMove(pid int, err error) error {
 	if err != nil {
 		if dies(pid) {
 			err = os.ErrProcessDone
@@ -50,7 +59,7 @@ func Move(ctx context.Context, pid int, by time.Duration) error {
 
 // Offset is how far a process's wall clock is moved; 0 for one that never was.
 func Offset(pid int) (time.Duration, error) {
-	by, err := offset(pid)
+	by, err := offset(pid, anybody)
 	if err != nil {
 		if dies(pid) {
 			err = os.ErrProcessDone
@@ -113,17 +122,21 @@ func MoveFamily(ctx context.Context, root int, by time.Duration) error {
 
 // moveDescendants tells how many it found with another offset.
 func moveDescendants(ctx context.Context, root int, by time.Duration) (behind int, err error) {
-	pids, err := process.Descendants(root)
+	family, err := process.Family(root)
 	if err != nil {
 		return 0, fmt.Errorf("move the clocks of the descendants of process %d: %w", root, err)
 	}
-	for _, pid := range pids {
-		at, err := Offset(pid)
+	for _, s := range family {
+		at, err := offset(s.Pid, s.Start)
 		if err == nil && at != by {
 			behind++
-			err = Move(ctx, pid, by)
+			err = move(ctx, s.Pid, s.Start, by)
 		}
-		if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		if errors.Is(err, errNoVDSO) && !dies(s.Pid) { // it is being made, and will be looked at again
+			behind++
+			continue
+		}
+		if err = ofMove(s.Pid, err); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return behind, err
 		}
 	}

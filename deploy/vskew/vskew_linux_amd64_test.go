@@ -3,6 +3,7 @@ package vskew
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -76,6 +77,7 @@ func TestNoThreadEverReadsATimeThatWasNotAskedFor(t *testing.T) {
 
 func TestACProgramAndAllThatItForksReadTheMovedTime(t *testing.T) {
 	m := moves(t)
+	m.ofAnybody()
 	// bash asks the C library for the time, and for the second time a child that it forks.
 	sh := exec.Command("bash", "-c", `while read line; do printf -v now '%(%s)T' -1; echo "$now $(printf '%(%s)T' -1)"; done`)
 	in, _ := sh.StdinPipe()
@@ -196,6 +198,22 @@ func TestAChildOfTheMoverItselfIsRefused(t *testing.T) {
 func TestAMoveTooFarIsRefused(t *testing.T) {
 	if err := Move(context.Background(), os.Getppid(), 2*Limit); err == nil {
 		t.Error("a clock may be moved by two years")
+	}
+}
+
+// The stub and its source belong together where nobody can assemble it, too: who changes one of them writes both sums anew.
+func TestTheStubAndItsSourceWereChangedTogether(t *testing.T) {
+	source, err := os.ReadFile("stub_amd64.S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, is := range map[string]struct{ got, want string }{
+		"stub_amd64.S":   {fmt.Sprintf("%x", sha256.Sum256(source)), "9227ba289ea8a73b37bd23dfda7dc85e7c9e2a330c6ef71a101ee5575d3d270d"},
+		"stub_amd64.bin": {fmt.Sprintf("%x", sha256.Sum256(stub)), "376cf2bd5ea8e703956ebd98c77d3cf5bb63e3a4bbd783f61af5229639d453cf"},
+	} {
+		if is.got != is.want {
+			t.Errorf("%s is %s, and was %s when the other one was made", name, is.got, is.want)
+		}
 	}
 }
 

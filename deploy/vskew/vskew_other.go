@@ -10,7 +10,7 @@ import (
 // Supported says why clocks cannot be moved here.
 func Supported() error { return ErrUnsupported }
 
-func move(context.Context, int, time.Duration) error { return ErrUnsupported }
+func move(context.Context, int, uint64, time.Duration) error { return ErrUnsupported }
 
 // offset: nobody has moved anything.
-func offset(int) (time.Duration, error) { return 0, nil }
+func offset(int, uint64) (time.Duration, error) { return 0, nil }
