@@ -185,52 +185,6 @@ func sentenceCase(s string) string {
 	return s
 }
 
-// control is the headline of a negative control: the experiment has worked when the named invariants fell.
-func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
-	x := run.Expect
-	if x.DeclaredBy != "" && x.Met && run.Exit == verdict.ExitPass {
-		return declared(run, h, down)
-	}
-	if x.Met {
-		h.Tone, h.Word = "pass", "Control met"
-		h.Sentence = fmt.Sprintf("With fencing %s, %s fell, as %s must.", run.Settings.Fencing, list(slices.Sorted(slices.Values(ids(down)))), pronoun(len(down)))
-		if len(down) > 0 && len(down[0].Violations) > 0 {
-			h.More = down[0].ID + ", for example: " + brief(down[0].Violations[0].Sentence) + ". " + writers(down[0].Violations[0])
-		}
-		return h
-	}
-	h.Tone, h.Word = "violated", "Control not met"
-	var parts []string
-	if len(x.Missing) > 0 {
-		parts = append(parts, list(x.Missing)+" had to fall and did not")
-	}
-	if len(x.Surplus) > 0 {
-		parts = append(parts, list(x.Surplus)+" fell without being named")
-	}
-	h.Sentence = firstOf(strings.Join(parts, "; "), strings.TrimSuffix(run.Reason, ".")) + "."
-	h.More = "The suite expected " + list(x.Must) + " to be violated with fencing " + run.Settings.Fencing + "."
-	return h
-}
-
-// declared is the headline of a run whose nemesis breaks something on purpose, and has broken that or nothing.
-func declared(run verdict.Run, h headline, down []verdict.Invariant) headline {
-	h.Tone, h.Word = "pass", "Violated as declared"
-	h.Sentence = fmt.Sprintf("Nemesis %s has broken what it may break: %s fell, and nothing else did.", run.Expect.DeclaredBy, list(slices.Sorted(slices.Values(ids(down)))))
-	if len(down) == 0 {
-		h.Word, h.Sentence = "Not violated", fmt.Sprintf("Nemesis %s may break %s, and nothing fell.", run.Expect.DeclaredBy, list(run.Expect.May))
-	} else if len(down[0].Violations) > 0 {
-		h.More = down[0].ID + ": " + brief(down[0].Violations[0].Sentence) + ". " + writers(down[0].Violations[0])
-	}
-	return h
-}
-
-func pronoun(n int) string {
-	if n == 1 {
-		return "it"
-	}
-	return "they"
-}
-
 // survived says what a passing run lived through, in a first sentence and a second. Both claim only what an invariant
 // of the run has judged.
 func survived(run verdict.Run, stood blows) (first, second string) {
@@ -253,8 +207,19 @@ func survived(run verdict.Run, stood blows) (first, second string) {
 	if posted := run.Payouts[string(contract.Posted)]; posted > 0 && held(run, "INV-02") {
 		second += count(posted, "payout was", "payouts were") + " posted, and none was paid twice. "
 	}
-	second += count(int64(len(run.Invariants)), "invariant", "invariants") + " judged over " + group(run.Events) + " events."
-	return first + ".", second
+	return first + ".", second + takeovers(run) + judgedOver(run)
+}
+
+// takeovers says what the standbys lacked that were promoted, with a space behind it; "" where none was.
+func takeovers(run verdict.Run) string {
+	if lost := verdict.Losses(run.Invariants); lost != "" && held(run, "DUR-01") {
+		return sentenceCase(lost) + " "
+	}
+	return ""
+}
+
+func judgedOver(run verdict.Run) string {
+	return count(int64(len(run.Invariants)), "invariant", "invariants") + " judged over " + group(run.Events) + " events."
 }
 
 // survivedLocks is the same for a run in which only the lock was put to work.
@@ -270,8 +235,7 @@ func survivedLocks(run verdict.Run, stood blows) (first, second string) {
 	if grants, _ := danger(run, "grants"); grants > 0 {
 		second += count(grants, "grant", "grants") + " of " + count(int64(run.Settings.Keys), "key", "keys") + ". "
 	}
-	second += count(int64(len(run.Invariants)), "invariant", "invariants") + " judged over " + group(run.Events) + " events."
-	return first + ".", second
+	return first + ".", second + takeovers(run) + judgedOver(run)
 }
 
 // lostGrants counts the releases and renewals that were answered LOCK_LOST.

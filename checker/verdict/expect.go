@@ -106,11 +106,20 @@ func (x *Expectation) bears(inv Invariant) bool {
 }
 
 // met is the sentence of an expectation that was met. What a nemesis has broken on purpose is told with it: that it was
-// found, and how, is what such a run is about.
+// found, and how, is what such a run is about, and so is how much was lost.
 func (x *Expectation) met(invariants []Invariant) string {
 	if x.DeclaredBy == "" {
 		return fmt.Sprintf("violated exactly as expected (%s)", x)
 	}
+	told := x.declared(invariants)
+	if lost := Losses(invariants); lost != "" {
+		told += "; " + lost
+	}
+	return told
+}
+
+// declared says which of what a nemesis declares was found.
+func (x *Expectation) declared(invariants []Invariant) string {
 	told := fmt.Sprintf("nothing was violated, although %s may break something (%s)", x.DeclaredBy, x)
 	for _, inv := range invariants {
 		if inv.Status != Violated {
