@@ -242,3 +242,27 @@ func TestALockRunHasToHaveMetEveryWayInWhichAGrantCanBeOver(t *testing.T) {
 		}
 	}
 }
+
+// A standby that has everything when it is promoted has lost nothing because of nobody's care.
+func TestAFailoverRunHasToHaveMetAStandbyThatWasBehind(t *testing.T) {
+	met := map[string]int64{"failovers": 2, "standbys_behind": 1, "tokens_lost": 1, "regrants": 10, "regrants_across": 1}
+	for _, c := range []struct {
+		nemesis, id, missing string
+		want                 Status
+	}{
+		{"failover", "DUR-01", "", Pass}, {"failover", "DUR-01", "standbys_behind", NotExercised}, {"failover", "DUR-01", "tokens_lost", Pass}, // nothing may be lost
+		{"failover", "INV-04", "", Pass}, {"failover", "INV-04", "tokens_lost", Pass}, {"failover", "INV-04", "regrants_across", NotExercised},
+		{"failover-async", "DUR-01", "", Pass}, {"failover-async", "DUR-01", "standbys_behind", NotExercised},
+		{"failover-async", "INV-04", "", Pass}, {"failover-async", "INV-04", "tokens_lost", NotExercised}, {"failover-async", "INV-04", "regrants_across", NotExercised},
+		{"pause,failover-async", "INV-04", "tokens_lost", NotExercised},
+	} {
+		for _, workload := range []string{"payout", "lock"} {
+			danger := maps.Clone(met)
+			delete(danger, c.missing)
+			danger["reentries"], danger["revocations"] = 1, 1 // of a pause
+			if got := Decide(judgedWith(c.id, danger), nil, Settings{Workload: workload, Backend: "pg", Nemesis: c.nemesis, Drive: 30 * time.Second}); got.Status != c.want {
+				t.Errorf("%s of %s without %q under %s: %s, want %s (%s)", c.id, workload, c.missing, c.nemesis, got.Status, c.want, got.Reason)
+			}
+		}
+	}
+}
