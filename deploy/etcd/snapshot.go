@@ -1,14 +1,12 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -59,38 +57,31 @@ func copySnapshot(to io.Writer, from etcdserverpb.Maintenance_SnapshotClient) er
 	}
 }
 
-// RestoreSnapshot makes dir, a member's data directory, from a snapshot, by etcdutl and without any further care: the
+// Run runs a program to its end, and gives what it printed. An error has its words, too.
+type Run func(ctx context.Context, program string, args ...string) (string, error)
+
+// RestoreSnapshot has run make dir, a member's data directory, from a snapshot, by etcdutl and without any further care: the
 // revision is the snapshot's. flags are those about the member (RestoreFlags).
-func (in *Installation) RestoreSnapshot(ctx context.Context, snapshot, dir string, flags []string) error {
-	if _, err := in.etcdutl(ctx, append([]string{"snapshot", "restore", snapshot, "--data-dir", dir}, flags...)...); err != nil {
+func (in *Installation) RestoreSnapshot(ctx context.Context, run Run, snapshot, dir string, flags []string) error {
+	if _, err := run(ctx, in.Program("etcdutl"), append([]string{"snapshot", "restore", snapshot, "--data-dir", dir}, flags...)...); err != nil {
 		return fmt.Errorf("restore a snapshot of etcd: %w", err)
 	}
 	return nil
 }
 
-// SnapshotRevision is the revision that a snapshot was taken at.
-func (in *Installation) SnapshotRevision(ctx context.Context, snapshot string) (int64, error) {
-	out, err := in.etcdutl(ctx, "snapshot", "status", snapshot, "--write-out", "json")
+// SnapshotRevision has run find the revision that a snapshot was taken at.
+func (in *Installation) SnapshotRevision(ctx context.Context, run Run, snapshot string) (int64, error) {
+	out, err := run(ctx, in.Program("etcdutl"), "snapshot", "status", snapshot, "--write-out", "json")
 	if err != nil {
 		return 0, fmt.Errorf("read the revision of a snapshot of etcd: %w", err)
 	}
 	var status struct {
 		Revision int64 `json:"revision"`
 	}
-	if err := json.Unmarshal(out, &status); err != nil || status.Revision <= 0 {
-		return 0, fmt.Errorf("read the revision of a snapshot of etcd: etcdutl answers %.200q", out)
+	for line := range strings.Lines(out) { // it may have a word of warning as well
+		if json.Unmarshal([]byte(line), &status) == nil && status.Revision > 0 {
+			return status.Revision, nil
+		}
 	}
-	return status.Revision, nil
-}
-
-// etcdutl runs that program and gives its standard output.
-func (in *Installation) etcdutl(ctx context.Context, args ...string) ([]byte, error) {
-	c := exec.CommandContext(ctx, in.Program("etcdutl"), args...)
-	var said bytes.Buffer
-	c.Stderr = &said
-	out, err := c.Output()
-	if err != nil {
-		return nil, fmt.Errorf("etcdutl: %w: %s", err, strings.TrimSpace(said.String()))
-	}
-	return out, nil
+	return 0, fmt.Errorf("read the revision of a snapshot of etcd: etcdutl answers %.200q", out)
 }

@@ -33,6 +33,9 @@ func actAsHarness(dir string) string {
 	if err != nil {
 		return err.Error()
 	}
+	if os.Getenv(putBackVariable) != "" {
+		return actAsRestoringHarness(dir, in)
+	}
 	c := Config{RunDir: dir, BinDir: os.Getenv("LOCAL_TEST_BIN"), Postgres: in, Executors: 2}
 	paused := []string{Executor(1), LockDB, RailProxy}
 	if os.Getenv(etcdVariable) != "" {

@@ -115,7 +115,9 @@ func (s *Stack) putEtcdBack(ctx context.Context, snapshot string, make MakeData)
 	members := slices.Clone(s.members)
 	s.mu.Unlock()
 	if make == nil {
-		make = s.config.Etcd.RestoreSnapshot
+		make = func(ctx context.Context, snapshot, dir string, flags []string) error {
+			return s.config.Etcd.RestoreSnapshot(ctx, s.runEtcdutl, snapshot, dir, flags)
+		}
 	}
 	for _, m := range members {
 		err := m.do(ctx, func(ctx context.Context) error {
@@ -148,7 +150,11 @@ func (s *Stack) SnapshotRevision(ctx context.Context, file string) (int64, error
 	if s.config.Etcd == nil {
 		return 0, errors.New("there is no etcd in this stack")
 	}
-	return s.config.Etcd.SnapshotRevision(ctx, file)
+	return s.config.Etcd.SnapshotRevision(ctx, s.runEtcdutl, file)
+}
+
+func (s *Stack) runEtcdutl(ctx context.Context, program string, args ...string) (string, error) {
+	return s.toEnd(ctx, "etcdutl", program, baseVariables(), args)
 }
 
 // Etcdutl is etcd's program of that name.
@@ -170,20 +176,26 @@ func (s *Stack) Operate(ctx context.Context, args ...string) (string, error) {
 	if s.config.Backend == BackendEtcd {
 		env.set(map[string]string{"LOCK_BACKEND": BackendEtcd, "ETCD_ENDPOINTS": etcd.Endpoints(s.EtcdURLs()), "ETCDUTL": s.Etcdutl()})
 	}
-	log := s.LogPath(lockctl)
+	return s.toEnd(ctx, lockctl, filepath.Join(s.config.BinDir, lockctl), env, args)
+}
+
+// toEnd runs a program to its end, as a child of the warden like all that is at the run's data, and gives what it printed. An
+// error has the text that it printed for people.
+func (s *Stack) toEnd(ctx context.Context, name, program string, env variables, args []string) (string, error) {
+	log := s.LogPath(name)
 	from := logSize(log)
-	p, err := s.warden.Launch(ctx, process.Command{Path: filepath.Join(s.config.BinDir, lockctl), Args: args, Env: env.list(), Dir: filepath.Dir(log), Log: log})
+	p, err := s.warden.Launch(ctx, process.Command{Path: program, Args: args, Env: env.list(), Dir: filepath.Dir(log), Log: log})
 	if err != nil {
-		return "", fmt.Errorf("run lockctl: %w", err)
+		return "", fmt.Errorf("run %s: %w", name, err)
 	}
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
-		return "", errors.Join(fmt.Errorf("lockctl does not end: %w", context.Cause(ctx)), process.Kill(context.WithoutCancel(ctx), p))
+		return "", errors.Join(fmt.Errorf("%s does not end: %w", name, context.Cause(ctx)), process.Kill(context.WithoutCancel(ctx), p))
 	}
 	text := logSince(log, from)
 	if p.Status() != "exit status 0" {
-		return text, fmt.Errorf("lockctl %s: %s:\n%s", args[0], p.Status(), lastLines(text))
+		return text, fmt.Errorf("%s %s: %s:\n%s", name, args[0], p.Status(), lastLines(text))
 	}
 	return text, nil
 }
