@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"fenceproof/checker/history"
 	"fenceproof/deploy/etcd/etcdtest"
@@ -82,5 +83,28 @@ func TestTheNextEpochOnEtcdBeginsWithWhatIsThere(t *testing.T) {
 				t.Error("the history was not completed")
 			}
 		})
+	}
+}
+
+// A message of gRPC is 4 MiB at most, unless one says otherwise. What an epoch begins with may be more.
+func TestAnEpochOnEtcdBeginsWithHoweverMuchThereIs(t *testing.T) {
+	m := etcdtest.Start(t)
+	s := openStore(t, m)
+	const sessions = 80
+	for i := range sessions {
+		s.open(fmt.Sprint("s", i), strings.Repeat("o", 60<<10))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	p := newPage()
+	w, err := AttachEtcd(ctx, EtcdConfig{Endpoints: []string{m.URL()}, Proc: "etcd", Epoch: 1}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := p.all(history.OpCommit); len(all) != 1 || len(all[0].Changes) != sessions {
+		t.Errorf("%d commits were recorded, want one with %d sessions", len(all), sessions)
 	}
 }

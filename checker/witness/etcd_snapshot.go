@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -11,6 +12,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc"
 )
 
 // beginEpoch begins a later epoch than the first: etcd was put back to an older state, and what its history says of the
@@ -58,7 +60,7 @@ func (w *Etcd) readAll(ctx context.Context) (int64, []*mvccpb.KeyValue, error) {
 func (m *member) readLocks(ctx context.Context) (*etcdserverpb.RangeResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	r, err := m.kv.Range(ctx, &etcdserverpb.RangeRequest{Key: []byte(etcdPrefix), RangeEnd: []byte(etcdPrefixEnd)})
+	r, err := m.kv.Range(ctx, &etcdserverpb.RangeRequest{Key: []byte(etcdPrefix), RangeEnd: []byte(etcdPrefixEnd)}, grpc.MaxCallRecvMsgSize(math.MaxInt32))
 	if err != nil {
 		return nil, fmt.Errorf("read what etcd at %s keeps of the lock: %w", m.url, err)
 	}
