@@ -43,6 +43,8 @@ type Report struct {
 type Surroundings struct {
 	Runs string // folder of all runs
 	Bin  string // folder of the services' binaries
+	// Memory is how many bytes of file systems in memory a run fills.
+	Memory int64
 }
 
 // probe looks at one thing.

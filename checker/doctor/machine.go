@@ -25,6 +25,7 @@ func probes() []probe {
 		{"user", "PostgreSQL, which refuses root", user},
 		{"cores", "runs at the rate that they are made for", cores},
 		{"space", "a run's data and its history", space},
+		{"memory", "--nemesis disk-full, whose disks are file systems in memory", memory},
 		{"programs", "every run", programs},
 		{"PostgreSQL", "every run but workload lock on etcd", database},
 		{"npm", "fetching PostgreSQL where no version 16 or later is installed", npm},
@@ -68,12 +69,23 @@ func space(_ context.Context, s Surroundings) (State, string, string) {
 	return Fine, fmt.Sprintf("more than %d GB free for %s", local.NeededSpace>>30, s.Runs), ""
 }
 
-// needed are the binaries that a run starts.
-var needed = []string{local.LockServer, local.PaymentResource, local.RailProxy, local.RailStub, local.Reconciler, "payout-executor", "lockctl"}
+func memory(_ context.Context, s Surroundings) (State, string, string) {
+	free, err := available()
+	if err == nil {
+		err = enough(s.Memory, free)
+	}
+	if err != nil {
+		return Lacking, err.Error(), "end what takes it (ps -eo pid,rss,args --sort -rss | head)"
+	}
+	return Fine, fmt.Sprintf("%d MB are available", free>>20), ""
+}
+
+// operators are the programs beside the services that runs need: the operator's, and this one, which the lock clients are.
+func operators() []string { return []string{"lockctl", "fenceproof"} }
 
 func programs(_ context.Context, s Surroundings) (State, string, string) {
 	var missing []string
-	for _, name := range needed {
+	for _, name := range append(local.Services(), operators()...) {
 		if _, err := exec.LookPath(filepath.Join(s.Bin, name)); err != nil {
 			missing = append(missing, name)
 		}

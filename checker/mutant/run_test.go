@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"fenceproof/checker/doctor"
 	"fenceproof/checker/linear"
 	"fenceproof/deploy/local/warden"
 )
@@ -15,6 +16,7 @@ import (
 func TestMain(m *testing.M) {
 	warden.RunIfAsked() // the runs' processes are its children
 	linear.RunIfAsked()
+	doctor.RunIfAsked()
 	os.Exit(m.Run())
 }
 

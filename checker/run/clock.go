@@ -38,7 +38,9 @@ func (t target) ClockHealed(ctx context.Context, name contract.Process) (string,
 	m := mending{
 		ahead: t.BegunLater, revoke: t.Revoke,
 		grants: func(ctx context.Context) ([]listedGrant, error) {
-			return listGrants(ctx, func(ctx context.Context, path string, to any) error { return t.AskAdmin(ctx, local.LockServer, path, to) })
+			return listGrants(ctx, func(ctx context.Context, path string, to any) error {
+				return t.AskAdmin(ctx, local.LockServer, path, to)
+			})
 		},
 	}
 	revoked, err := m.run(ctx)

@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"slices"
 
+	"fenceproof/checker/doctor"
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local"
 	"fenceproof/deploy/postgres"
-	"fenceproof/deploy/vskew"
 	"fenceproof/nemesis/plan"
 )
 
@@ -23,7 +23,10 @@ type programs struct {
 
 // prepare finds what a run needs before anything is made: binaries, room, PostgreSQL, etcd.
 func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err error) {
-	needed := []string{local.LockServer}
+	needed := local.Services()
+	if cfg.locks() {
+		needed = []string{local.LockServer}
+	}
 	if cfg.Plan.Locks != nil || cfg.Plan.Audits > 0 {
 		needed = append(needed, lockProgram)
 	}
@@ -35,10 +38,8 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 			return p, fmt.Errorf("the programs of a run are not in %s; `make build` puts them there: %w", cfg.Bin, err)
 		}
 	}
-	if slices.ContainsFunc(cfg.Plan.Steps, func(s plan.Step) bool { return s.Fault == plan.Clock }) {
-		if err := vskew.Supported(); err != nil {
-			return p, fmt.Errorf("a step of the plan moves a clock, and that cannot be done here: %w", err)
-		}
+	if err := doctor.NewMachine().Lacks(ctx, Needs(cfg.Plan)); err != nil {
+		return p, fmt.Errorf("the plan has steps that this machine cannot do; `fenceproof doctor` says what it can: %w", err)
 	}
 	if err := local.RequireSpace(cfg.Runs); err != nil {
 		return p, err
@@ -55,6 +56,14 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 		}
 	}
 	return p, nil
+}
+
+// Needs are what a run of a plan takes of the machine.
+func Needs(p plan.Plan) doctor.Needs {
+	return doctor.Needs{
+		Clocks: slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Fault == plan.Clock }),
+		Memory: p.Volume() * int64(len(p.Volumes())),
+	}
 }
 
 // versions says what the run's stack is made from.

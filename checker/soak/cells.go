@@ -107,10 +107,14 @@ const (
 	MaxMixes  = 100
 )
 
-// Check tells whether verify would take the arguments.
+// Check tells whether verify would take the arguments and the machine could do the run: ErrNotHere where it could not.
 type Check func(args []string) error
 
-// LeftOut is a cell that does not exist: not every nemesis can break every backend or workload.
+// ErrNotHere says that this machine cannot do a run that another one could.
+var ErrNotHere = errors.New("this machine cannot do it")
+
+// LeftOut is a cell that is not run: not every nemesis can break every backend or workload, nor can every machine do what a
+// nemesis takes.
 type LeftOut struct {
 	Cell Cell   `json:"cell"`
 	Why  string `json:"why"`
@@ -144,7 +148,8 @@ func (s Settings) Validate() error {
 }
 
 // Cells are the cells of s that exist, in the order in which a round goes through them. A cell that verify refuses is
-// left out where another backend or workload takes its nemesis, and else an error: nothing would ever run it.
+// left out where another backend or workload takes its nemesis, and else an error: nothing would ever run it. A nemesis that
+// this machine cannot do is left out, unless it is all that there is.
 func (s Settings) Cells(check Check) (cells []Cell, out []LeftOut, err error) {
 	for _, c := range s.product(plan.None) { // what is refused with nothing to break is a mistake in the load
 		if err := check(s.task(c, plan.None, s.FirstSeed).Args()); err != nil {
@@ -152,19 +157,24 @@ func (s Settings) Cells(check Check) (cells []Cell, out []LeftOut, err error) {
 		}
 	}
 	for _, n := range s.Nemeses {
-		begun, why := len(cells), error(nil)
+		begun, why, here := len(cells), error(nil), true
 		for _, c := range s.product(n) {
 			if refused := check(s.task(c, asVerify(n), s.FirstSeed).Args()); refused != nil {
 				out, why = append(out, LeftOut{c, refused.Error()}), refused
+				here = here && !errors.Is(refused, ErrNotHere)
 				continue
 			}
 			cells = append(cells, c)
 		}
-		if len(cells) == begun {
+		if len(cells) == begun && here {
 			return nil, nil, fmt.Errorf("nemesis %s runs on none of the backends and workloads that were asked for: %w", n, why)
 		}
 	}
-	if s.Mixes == 0 {
+	switch {
+	case s.Mixes > 0:
+	case len(cells) == 0:
+		return nil, nil, fmt.Errorf("there is nothing to run: %s: %s", out[0].Cell, out[0].Why)
+	default:
 		return cells, out, nil
 	}
 	for _, c := range s.product(MixOfTwo) {

@@ -96,6 +96,24 @@ func TestACellThatDoesNotExistIsLeftOutAndANemesisWithoutAnyIsRefused(t *testing
 	}
 }
 
+func TestWhatThisMachineCannotDoIsLeftOutAndTheRestIsRun(t *testing.T) {
+	noTracing := func(args []string) error {
+		if slices.Contains(args, "pause,kill") {
+			return fmt.Errorf("%w: tracing is forbidden", ErrNotHere)
+		}
+		return nil
+	}
+	s := small()
+	cells, out, err := s.Cells(noTracing)
+	if err != nil || len(cells) != 4 || len(out) != 4 || !strings.Contains(out[0].Why, "tracing is forbidden") {
+		t.Errorf("%v left out %v, %v", cells, out, err)
+	}
+	s.Nemeses = []string{"pause+kill"}
+	if _, _, err := s.Cells(noTracing); err == nil || !strings.Contains(err.Error(), "tracing is forbidden") {
+		t.Errorf("a soak of nothing is taken: %v", err)
+	}
+}
+
 func TestWhatASoakCannotDoIsRefused(t *testing.T) {
 	for says, spoil := range map[string]func(*Settings){
 		"needs an end": func(s *Settings) { s.Rounds = 0 }, "--rounds -1": func(s *Settings) { s.Rounds = -1 },

@@ -220,6 +220,11 @@ func (s *Stack) LogPath(process string) string {
 	return filepath.Join(s.config.RunDir, "logs", process+".log")
 }
 
+// Services are the programs that a stack's processes run, besides the servers of others.
+func Services() []string {
+	return []string{LockServer, PaymentResource, executorProgram, RailProxy, RailStub, Reconciler}
+}
+
 // AdminURL is the private listener of a service: health, readiness, metrics, and the kill switch of a fence point.
 func (s *Stack) AdminURL(process string) (string, error) {
 	s.mu.Lock()

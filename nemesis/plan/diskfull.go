@@ -21,10 +21,10 @@ type Disk struct {
 }
 
 // Volume is how large the volume of a database is that is to be filled, in bytes: many times what a run of a minute
-// writes, and another one for each further minute.
+// writes, and another one for each further minute. It is made of memory, so there is an end to that.
 func (p Plan) Volume() int64 {
-	const base, perMinute = 192 << 20, 24 << 20
-	return base + perMinute*int64(time.Duration(p.Drive)/time.Minute)
+	const base, perMinute, most = 192 << 20, 24 << 20, 1 << 30
+	return min(most, base+perMinute*int64(time.Duration(p.Drive)/time.Minute))
 }
 
 // Volumes are the databases whose data has to be on a volume for the steps of p.

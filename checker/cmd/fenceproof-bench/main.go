@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"fenceproof/checker/doctor"
 	"fenceproof/checker/linear"
 	"fenceproof/deploy/local/warden"
 )
@@ -34,6 +35,7 @@ type options struct {
 func main() {
 	warden.RunIfAsked()
 	linear.RunIfAsked()
+	doctor.RunIfAsked()
 	if len(os.Args) == 4 && os.Args[1] == readCommand {
 		exit(readHistory(os.Args[2], os.Args[3]))
 		return

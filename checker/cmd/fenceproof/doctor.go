@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"fenceproof/checker/doctor"
+	"fenceproof/checker/run"
+	"fenceproof/nemesis/plan"
 
 	"github.com/spf13/cobra"
 )
@@ -28,7 +30,7 @@ usage, 255 it could not be looked at.`,
 			if err != nil {
 				return &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
 			}
-			r, err := doctor.Examine(c.Context(), doctor.Surroundings{Runs: runs, Bin: filepath.Dir(exe)})
+			r, err := doctor.Examine(c.Context(), doctor.Surroundings{Runs: runs, Bin: filepath.Dir(exe), Memory: fullDisks()})
 			if err != nil {
 				return &exitError{exitHarness, err}
 			}
@@ -44,6 +46,11 @@ usage, 255 it could not be looked at.`,
 	c.Flags().StringVar(&runs, "runs", "runs", "folder of all runs")
 	c.Flags().BoolVar(&asJSON, "json", false, "print it for programs")
 	return c
+}
+
+// fullDisks is how much memory the longest of the usual runs fills: one whose databases both have their disks filled.
+func fullDisks() int64 {
+	return 2 * plan.Plan{Drive: plan.Duration(run.DefaultDrive)}.Volume()
 }
 
 func printDoctor(c *cobra.Command, r doctor.Report, asJSON bool) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/doctor"
 	"fenceproof/checker/linear"
 	"fenceproof/deploy/local/warden"
 
@@ -24,6 +25,7 @@ const (
 func main() {
 	warden.RunIfAsked()
 	linear.RunIfAsked()
+	doctor.RunIfAsked()
 	forgetPostgres()
 	os.Exit(execute(os.Args[1:]))
 }

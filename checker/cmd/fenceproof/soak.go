@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"fenceproof/checker/doctor"
 	"fenceproof/checker/run"
 	"fenceproof/checker/soak"
 	"fenceproof/deploy/local"
@@ -93,7 +94,8 @@ func soakAll(c *cobra.Command, f soakFlags) error {
 			return usage("--doc: %w", err)
 		}
 	}
-	if _, _, err := f.Cells(takes); err != nil {
+	check := f.check(c.Context(), doctor.NewMachine())
+	if _, _, err := f.Cells(check); err != nil {
 		return usage("%w", err)
 	}
 	exe, err := os.Executable()
@@ -105,12 +107,12 @@ func soakAll(c *cobra.Command, f soakFlags) error {
 	}
 	ctx, stop := interruptible(c.Context())
 	defer stop()
-	return f.run(ctx, c, exe)
+	return f.run(ctx, c, exe, check)
 }
 
-func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string) error {
+func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string, check soak.Check) error {
 	out := harmless{c.OutOrStdout()}
-	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Services: services(), Command: f.again(), Check: takes, Out: out})
+	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Services: local.Services(), Command: f.again(), Check: check, Out: out})
 	switch {
 	case s == nil && (errors.Is(err, soak.ErrInUse) || errors.Is(err, soak.ErrOtherBuild)):
 		return usage("%w", err)
@@ -125,11 +127,6 @@ func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string) error 
 	return soakStatus(s, err)
 }
 
-// services are the programs beside this one that runs are made with.
-func services() []string {
-	return []string{local.LockServer, local.PaymentResource, "payout-executor", local.RailProxy, local.RailStub, local.Reconciler}
-}
-
 // soakStatus is the exit status of a soak. A violation that was found stays one, whatever failed besides.
 func soakStatus(s *soak.Summary, err error) error {
 	switch {
@@ -141,20 +138,35 @@ func soakStatus(s *soak.Summary, err error) error {
 	return nil
 }
 
-// takes tells whether verify would take the arguments, by its own flags.
-func takes(args []string) error {
+// check tells whether verify would take the arguments and this machine could do the run, as many at a time as there are to be.
+func (f soakFlags) check(ctx context.Context, here *doctor.Machine) soak.Check {
+	return func(args []string) error {
+		p, err := takes(args)
+		if err != nil {
+			return err
+		}
+		needs := run.Needs(p)
+		needs.Memory *= int64(f.Jobs)
+		if err := here.Lacks(ctx, needs); err != nil {
+			return fmt.Errorf("%w: %w", soak.ErrNotHere, err)
+		}
+		return nil
+	}
+}
+
+// takes is the plan of a run, if verify would take the arguments, by its own flags.
+func takes(args []string) (p plan.Plan, err error) {
 	var f verifyFlags
 	fs := pflag.NewFlagSet("verify", pflag.ContinueOnError)
 	f.declare(fs)
 	if err := fs.Parse(args[1:]); err != nil {
-		return err
+		return p, err
 	}
-	p, err := f.plan(fs)
-	if err != nil {
-		return err
+	if p, err = f.plan(fs); err != nil {
+		return p, err
 	}
 	_, err = f.config(p, fs)
-	return err
+	return p, err
 }
 
 // resume takes the settings of a soak that is there for all flags that were not given.

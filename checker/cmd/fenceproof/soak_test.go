@@ -13,6 +13,7 @@ import (
 
 	"fenceproof/checker/soak"
 	"fenceproof/checker/verdict"
+	"fenceproof/deploy/local"
 )
 
 // killed starts a soak into dir, kills it while its first run is driven, and sees that the run went with it.
@@ -193,7 +194,7 @@ func TestASoakHoldsOnToEveryServiceThatThereIs(t *testing.T) {
 			want = append(want, e.Name())
 		}
 	}
-	if have := slices.Sorted(slices.Values(services())); !slices.Equal(have, want) {
+	if have := slices.Sorted(slices.Values(local.Services())); !slices.Equal(have, want) {
 		t.Errorf("a soak holds on to %q; there are %q", have, want)
 	}
 }

@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"fenceproof/deploy/vskew"
+)
+
+func TestAMachineIsAskedOnlyForWhatARunNeedsAndOnlyOnce(t *testing.T) {
+	var clocks, volumes int
+	m := &Machine{
+		clocks:  once(func(context.Context) error { clocks++; return errors.New("no tracing") }),
+		volumes: once(func(context.Context) error { volumes++; return nil }),
+		memory:  func() (int64, error) { return 2 << 30, nil },
+	}
+	for _, c := range []struct {
+		needs Needs
+		says  string
+	}{
+		{Needs{}, ""},
+		{Needs{Memory: 512 << 20}, ""},
+		{Needs{Memory: 1<<30 + 1}, "2048 MB are available"},
+		{Needs{Clocks: true}, "no tracing"},
+		{Needs{Clocks: true, Memory: 1}, "no tracing"},
+	} {
+		err := m.Lacks(t.Context(), c.needs)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("of a run that needs %+v it says %v, not %q", c.needs, err, c.says)
+		}
+	}
+	if clocks != 1 || volumes != 1 {
+		t.Errorf("clocks were tried %d times, volumes %d times", clocks, volumes)
+	}
+	m.volumes = func(context.Context) error { return errors.New("no mounts") }
+	if err := m.Lacks(t.Context(), Needs{Memory: 1}); err == nil || !strings.Contains(err.Error(), "no mounts") {
+		t.Errorf("where nothing can be mounted it says %v", err)
+	}
+}
+
+// Where both can be done here, a machine that was found fit by doctor is the same one to a run.
+func TestDoctorAndARunAgreeOnTheMachine(t *testing.T) {
+	all := examine(t, Surroundings{Runs: t.TempDir(), Bin: t.TempDir()})
+	for name, needs := range map[string]Needs{"clock": {Clocks: true}, "volume": {Memory: 1}} {
+		err := NewMachine().Lacks(t.Context(), needs)
+		if (err == nil) != (all[name].State == Fine) {
+			t.Errorf("doctor says of %s: %+v; a run is told %v", name, all[name], err)
+		}
+	}
+}
+
+func TestWhatMendsAClockDependsOnWhatStoodInTheWay(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		mend string
+	}{
+		{fmt.Errorf("move: %w", vskew.ErrUnsupported), "amd64"},
+		{fmt.Errorf("move: %w", os.ErrPermission), "trac"},
+		{errors.New("its vDSO has no room behind its end"), "another kernel"},
+	} {
+		got := mendClock(c.err)
+		if !strings.Contains(got, c.mend) {
+			t.Errorf("%v: %s", c.err, got)
+		}
+		if c.mend == "another kernel" && strings.Contains(got, "PTRACE") {
+			t.Errorf("%v is no matter of rights: %s", c.err, got)
+		}
+	}
+}
+
+// A program that goes on saying the true time was not moved, whatever was written into it.
+func TestAProgramThatSaysTheTrueTimeIsNotTakenForAMovedOne(t *testing.T) {
+	log := t.TempDir() + "/teller"
+	if err := os.WriteFile(log, fmt.Appendf(nil, "%d\n%d\n12", time.Now().Add(-time.Hour).UnixNano(), time.Now().UnixNano()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := heard(soon, log, time.Hour); err == nil {
+		t.Error("it is")
+	}
+	if err := heard(t.Context(), log, 0); err != nil {
+		t.Error(err)
+	}
+}
