@@ -197,7 +197,7 @@ func (f *durable) about(e *history.Event) want {
 // expect joins an answer with its effect, if that was recorded already.
 func (f *durable) expect(where history.Witness, x effect, e *history.Event, sent sending) {
 	s := f.stores[where]
-	if where == history.LockDB {
+	if where == history.LockDB && f.promotions != nil {
 		f.promotions.answered(x, f.book.keep(e), sent)
 	}
 	was := s.take(x)
