@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -24,23 +25,34 @@ type Volume interface {
 	Fill(ctx context.Context) (seen string, err error)
 	// ExhaustLog uses up what a full server has left of its write-ahead log, and returns how it ended.
 	ExhaustLog(ctx context.Context) (seen string, err error)
+	// KeepFull fills what has become free on it: the server recycles segments of its log.
+	KeepFull(ctx context.Context) error
+	// Full is what is to be seen of one that is kept full; an error where the server does not refuse to write for that reason.
+	Full(ctx context.Context) (seen string, err error)
 	// Free takes away what fills it.
 	Free(ctx context.Context) error
 	// Writes is nil when the server writes again. One that has ended by itself is started first.
 	Writes(ctx context.Context) error
 }
 
-// diskFull fills a volume; where log is set the server has no room for its log either, and ends.
+// diskFull fills a volume and keeps it full; where log is set the server has no room for its log either, and ends.
 type diskFull struct {
 	v    Volume
 	log  bool
 	told string
+
+	stop   context.CancelFunc // of what keeps it full
+	filled sync.WaitGroup
+	failed error  // why it is not kept full any more
+	last   string // what was seen of it in the end
 }
 
 // Limits of a full disk. Filling it takes as long as the memory that it is made of, and a server that has ended reads its
 // log again.
 const (
 	fillLimit = 10 * time.Second
+	fillEvery = 20 * time.Millisecond // between two looks for what has become free
+	fullLimit = time.Second           // for it to be seen to be full still
 	freeLimit = restartLimit
 )
 
@@ -58,14 +70,26 @@ func (e *Engine) diskFull(s plan.Step, target contract.Process) (fault, error) {
 
 func (f *diskFull) limits() (inject, heal time.Duration) { return fillLimit, freeLimit }
 
-// seen is what the server said of its disk; of a healed one there is nothing to say.
-func (f *diskFull) seen() string { return f.told }
-func (*diskFull) healed() string { return "" }
+// seen is what the server said of its disk, and healed what it said at the end of the window.
+func (f *diskFull) seen() string   { return f.told }
+func (f *diskFull) healed() string { return f.last }
 
 func (f *diskFull) inject(ctx context.Context) (err error) {
 	if f.told, err = f.v.Fill(ctx); err != nil {
 		return err
 	}
+	filling, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.stop = stop
+	f.filled.Go(func() {
+		for wait(filling, fillEvery) {
+			if err := f.v.KeepFull(filling); err != nil {
+				if filling.Err() == nil {
+					f.failed = err
+				}
+				return
+			}
+		}
+	})
 	if f.log {
 		var last string
 		if last, err = f.v.ExhaustLog(ctx); err != nil {
@@ -76,19 +100,36 @@ func (f *diskFull) inject(ctx context.Context) (err error) {
 	return nil
 }
 
-// heal frees the volume and asks the server to write, again and again until it does. It may have ended, or be about to:
-// what has no room to write that it has recovered gives up.
+// heal sees whether the volume was full to the end, frees it and asks the server to write, again and again until it does. It
+// may have ended, or be about to: what has no room to write that it has recovered gives up.
 func (f *diskFull) heal(ctx context.Context) error {
+	faded := f.end(ctx)
 	for attempt := 1; ; attempt++ {
 		err := f.v.Free(ctx)
 		if err == nil {
 			err = f.v.Writes(ctx)
 		}
 		if err == nil {
-			return nil
+			return faded
 		}
 		if !wait(ctx, restartEvery) {
 			return errors.Join(fmt.Errorf("it does not write again after %d attempts", attempt), err)
 		}
 	}
+}
+
+// end ends what keeps the volume full, and looks at it a last time.
+func (f *diskFull) end(ctx context.Context) (err error) {
+	if f.stop == nil {
+		return nil
+	}
+	f.stop()
+	f.filled.Wait()
+	ctx, cancel := context.WithTimeout(ctx, fullLimit)
+	defer cancel()
+	if f.last, err = f.v.Full(ctx); err != nil || f.failed != nil {
+		return fmt.Errorf("%w: %w", errFaded, errors.Join(f.failed, err))
+	}
+	f.last = "to the end " + f.last
+	return nil
 }

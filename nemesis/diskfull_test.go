@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,8 +17,14 @@ import (
 // the program's own tests see.
 type tank struct {
 	done   []string
-	writes bool // a full one goes on writing
-	fails  int  // how often it is asked in vain to write once it is free
+	writes bool  // a full one goes on writing
+	fails  int   // how often it is asked in vain to write once it is free
+	leaks  bool  // it does not stay full
+	breaks error // why it cannot be kept full
+
+	mu   sync.Mutex
+	kept int
+	more chan struct{} // closed when it was filled up three times
 }
 
 func (t *tank) Fill(context.Context) (string, error) {
@@ -31,6 +38,23 @@ func (t *tank) Fill(context.Context) (string, error) {
 func (t *tank) ExhaustLog(context.Context) (string, error) {
 	t.done = append(t.done, "exhaust")
 	return "PANIC", nil
+}
+
+func (t *tank) KeepFull(context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept++; t.kept == 3 && t.more != nil {
+		close(t.more)
+	}
+	return t.breaks
+}
+
+func (t *tank) Full(context.Context) (string, error) {
+	t.done = append(t.done, "look")
+	if t.leaks {
+		return "", errors.New("16 MB are free")
+	}
+	return "0 bytes are free", nil
 }
 
 func (t *tank) Free(context.Context) error {
@@ -74,7 +98,7 @@ func fill(t *testing.T, tk *tank, s plan.Step) (*Engine, *log) {
 func TestAFullDiskIsFreedAndIsHealedWhenTheServerWritesAgain(t *testing.T) {
 	tk := &tank{fails: 2}
 	e, l := fill(t, tk, plan.Step{For: plan.Duration(time.Millisecond)})
-	if got := strings.Join(tk.done, " "); got != "fill free free free writes" {
+	if got := strings.Join(tk.done, " "); got != "fill look free free free writes" {
 		t.Errorf("it did %s", got)
 	}
 	seen := l.await(t, PhaseSeen, contract.PayDB)
@@ -86,11 +110,51 @@ func TestAFullDiskIsFreedAndIsHealedWhenTheServerWritesAgain(t *testing.T) {
 func TestALogIsUsedUpOnlyWhereThePlanSaysSo(t *testing.T) {
 	tk := &tank{}
 	_, l := fill(t, tk, plan.Step{For: plan.Duration(time.Millisecond), Disk: &plan.Disk{Log: true}})
-	if got := strings.Join(tk.done, " "); got != "fill exhaust free writes" {
+	if got := strings.Join(tk.done, " "); got != "fill exhaust look free writes" {
 		t.Errorf("it did %s", got)
 	}
 	if seen := l.await(t, PhaseSeen, contract.PayDB); !strings.Contains(seen.Msg, "PANIC") {
 		t.Errorf("the log says %q", seen.Msg)
+	}
+}
+
+func TestADiskIsKeptFullAsLongAsItsWindowLasts(t *testing.T) {
+	tk := &tank{more: make(chan struct{})}
+	f := &diskFull{v: tk}
+	if err := f.inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-tk.more
+	if err := f.heal(t.Context()); err != nil || f.healed() != "to the end 0 bytes are free" {
+		t.Errorf("%q, %v", f.healed(), err)
+	}
+	kept := tk.kept
+	if time.Sleep(2 * fillEvery); tk.kept != kept { // it would go on at once
+		t.Error("it is filled up still")
+	}
+}
+
+func TestADiskThatCouldNotBeKeptFullSaysSo(t *testing.T) {
+	tk := &tank{breaks: errors.New("no such folder"), more: make(chan struct{})}
+	f := &diskFull{v: tk}
+	if err := f.inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.filled.Wait()
+	if err := f.heal(t.Context()); !errors.Is(err, errFaded) || !strings.Contains(err.Error(), "no such folder") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+func TestADiskThatDidNotStayFullIsFreedAndSaysSo(t *testing.T) {
+	tk := &tank{leaks: true}
+	_, l := fill(t, tk, plan.Step{For: plan.Duration(time.Millisecond)})
+	failed := l.await(t, PhaseFailed, contract.PayDB)
+	if got := l.phases(contract.PayDB); got != "inject seen heal failed" || !strings.Contains(failed.Msg, "16 MB are free") {
+		t.Errorf("the log says %q, %q", got, failed.Msg)
+	}
+	if got := strings.Join(tk.done, " "); got != "fill look free writes" {
+		t.Errorf("it did %s", got)
 	}
 }
 

@@ -64,6 +64,10 @@ const (
 // log says so, and the run is none the worse.
 var errUnproven = errors.New("not seen to be healed")
 
+// errFaded is the error of a healing that was done, of a fault whose effect had not lasted until then. The log says so, and
+// the window shows less than it was meant to.
+var errFaded = errors.New("it is healed, and its effect had not lasted until then")
+
 // slow is a fault whose injection or healing may take longer.
 type slow interface {
 	limits() (inject, heal time.Duration)
@@ -259,7 +263,7 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 		log(PhaseHealed, "%s", healed())
 	}
 	e.close(s, target, injectErr == nil)
-	if errors.Is(healErr, errUnproven) {
+	if errors.Is(healErr, errUnproven) || errors.Is(healErr, errFaded) {
 		return nil
 	}
 	return healErr

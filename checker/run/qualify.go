@@ -41,6 +41,8 @@ func (f *flaws) observe(e *history.Event) {
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s was not seen (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
 	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && plan.Fault(e.Op).OnStore():
 		f.unseen = append(f.unseen, fmt.Sprintf("the %s was not seen to be over (window %d): %s", e.Op, e.Window, e.Msg))
+	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && (plan.Fault(e.Op) == plan.DiskFull || plan.Fault(e.Op) == plan.Clock):
+		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s did not last, or was not seen to be over (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
 	case e.Phase == nemesis.PhaseFailed && f.script && !f.seen[e.Window]:
 		f.unseen = append(f.unseen, fmt.Sprintf("the %s on %s did not take place (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
 	}

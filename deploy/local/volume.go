@@ -50,6 +50,10 @@ type Volume interface {
 	Fill(ctx context.Context) (seen string, err error)
 	// ExhaustLog uses up what a full server has left of its write-ahead log, which ends it.
 	ExhaustLog(ctx context.Context) (seen string, err error)
+	// KeepFull fills what has become free on it: the server recycles segments of its log.
+	KeepFull(ctx context.Context) error
+	// Full is what is to be seen of one that is kept full; an error where the server does not refuse to write for that reason.
+	Full(ctx context.Context) (seen string, err error)
 	// Free takes away what fills it.
 	Free(ctx context.Context) error
 	// Writes is nil once the server writes again. One that has ended by itself is started.
@@ -68,6 +72,16 @@ func (d *database) Fill(ctx context.Context) (seen string, err error) {
 func (d *database) ExhaustLog(ctx context.Context) (seen string, err error) {
 	err = d.do(ctx, func(ctx context.Context) (err error) {
 		seen, err = d.Instance.ExhaustLog(ctx)
+		return err
+	})
+	return seen, err
+}
+
+func (d *database) KeepFull(ctx context.Context) error { return d.do(ctx, d.Instance.KeepFull) }
+
+func (d *database) Full(ctx context.Context) (seen string, err error) {
+	err = d.do(ctx, func(ctx context.Context) (err error) {
+		seen, err = d.Instance.Full(ctx)
 		return err
 	})
 	return seen, err

@@ -2,19 +2,14 @@ package postgres
 
 import (
 	"context"
-	_ "embed" // the statements
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
 
 	"fenceproof/deploy/process"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sys/unix"
 )
 
@@ -83,112 +78,6 @@ func (i *Instance) Keep() error {
 // errNoVolume says that there is nothing to fill.
 var errNoVolume = errors.New("its data has no volume of its own")
 
-// What a server is asked for room with, in a database that the system has no part in. What the table holds is not logged:
-// where the log has no room left the server does not answer, it ends.
-var (
-	//go:embed sql/room_make.sql
-	makeRoom string
-	//go:embed sql/room_take.sql
-	takeRoom string
-	//go:embed sql/room_give_back.sql
-	giveRoomBack string
-	//go:embed sql/next_segment.sql
-	nextSegment string
-)
-
-// noSpace is how a server's log speaks of ENOSPC.
-const noSpace = "No space left on device"
-
-// roomLimit bounds how much room is asked for, and how many segments of the log are used up: far more than a volume has.
-const roomLimit = 64
-
-// Fill fills the volume to its last byte, and gives what was seen: that nothing is free, and what the server answered when
-// it was asked to write. It is an error when the server goes on writing.
-func (i *Instance) Fill(ctx context.Context) (seen string, err error) {
-	if i.volume == nil {
-		return "", fmt.Errorf("fill the volume of %s: %w", i.name, errNoVolume)
-	}
-	v := i.volume
-	v.mark = size(i.log)
-	if v.open, err = i.ask(ctx); err != nil {
-		return "", fmt.Errorf("fill the volume of %s: %w", i.name, err)
-	}
-	if err = v.fill(); err != nil {
-		return "", fmt.Errorf("fill the volume of %s: %w", i.name, err)
-	}
-	refused := i.refusal(ctx, takeRoom)
-	free, err := v.free()
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("fill the volume of %s: %w", i.name, err)
-	case refused == "":
-		return "", fmt.Errorf("fill the volume of %s: %d of %d bytes are free, and the server goes on writing", i.name, free, v.bytes)
-	}
-	return fmt.Sprintf("%d of %d bytes are free; asked to write, the server: %s", free, v.bytes, refused), nil
-}
-
-// ask opens a session and has it write a row, while there is room: everything that it needs besides room it has then.
-func (i *Instance) ask(ctx context.Context) (*pgx.Conn, error) {
-	c, err := pgx.Connect(ctx, i.SuperURL(superuser))
-	if err != nil {
-		return nil, err
-	}
-	for _, sql := range []string{makeRoom, takeRoom, giveRoomBack} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			return nil, errors.Join(err, c.Close(ctx))
-		}
-	}
-	return c, nil
-}
-
-// refusal has the server do something until it cannot, and says how it put that, in its answer or in its log; empty when
-// it could each time.
-func (i *Instance) refusal(ctx context.Context, sql string) string {
-	for range roomLimit {
-		_, err := i.volume.open.Exec(ctx, sql)
-		var answer *pgconn.PgError
-		switch {
-		case err == nil:
-		case errors.As(err, &answer):
-			return answer.Error()
-		default:
-			return i.lastWords(ctx)
-		}
-	}
-	return ""
-}
-
-// lastWords is the line of the log that says that there is no space. The server writes it before it breaks a connection;
-// whoever writes it down may be behind.
-func (i *Instance) lastWords(ctx context.Context) string {
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for {
-		for line := range strings.Lines(since(i.log, i.volume.mark)) {
-			if strings.Contains(line, noSpace) && (strings.Contains(line, "PANIC") || strings.Contains(line, "FATAL")) {
-				return strings.TrimSpace(line)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ""
-		case <-tick.C:
-		}
-	}
-}
-
-// ExhaustLog has the server begin new segments of its write-ahead log on a full volume, until it has none left: it panics,
-// recovers, finds no room to say so, and gives up. The result is what it wrote of that.
-func (i *Instance) ExhaustLog(ctx context.Context) (seen string, err error) {
-	if i.volume == nil || i.volume.open == nil {
-		return "", fmt.Errorf("use up the log of %s: %w, or it is not full", i.name, errNoVolume)
-	}
-	if seen = i.refusal(ctx, nextSegment); seen == "" {
-		return "", fmt.Errorf("use up the log of %s: it goes on writing: %w", i.name, context.Cause(ctx))
-	}
-	return seen, nil
-}
-
 // Free takes the filler away. It may be tried again.
 func (i *Instance) Free(ctx context.Context) error {
 	if i.volume == nil {
@@ -221,23 +110,6 @@ func (i *Instance) Writes(ctx context.Context) error {
 		return fmt.Errorf("have %s write something: %w", i.name, err)
 	}
 	return c.Close(ctx)
-}
-
-// fill writes the filler until the file system has no room for a single byte more.
-func (v *volume) fill() error {
-	f, err := os.OpenFile(filepath.Join(v.path(), filler), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	for chunk := make([]byte, 1<<20); len(chunk) > 0; {
-		if _, err = f.Write(chunk); errors.Is(err, syscall.ENOSPC) {
-			chunk, err = chunk[:len(chunk)/2], nil
-		}
-		if err != nil {
-			break
-		}
-	}
-	return errors.Join(err, f.Close())
 }
 
 // free is how many bytes the file system has left.
