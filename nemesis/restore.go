@@ -43,7 +43,7 @@ const (
 	backUpLimit  = 20 * time.Second
 	loseLimit    = 20 * time.Second
 	putBackLimit = 40 * time.Second
-	grantLimit   = 5 * time.Second
+	grantLimit   = 2 * time.Second
 )
 
 // worthLosing is how many tokens a backup must lack: a sequence may skip 32 when its server starts again, and what is granted
