@@ -28,8 +28,8 @@ type LockStandby interface {
 	// Lose cuts the lock server off from the primary, has the store's witness read the log to its end, and kills the primary.
 	// It returns when nothing of it is left in /proc. It may be asked again.
 	Lose(ctx context.Context) error
-	// Promote makes the standby the primary and tells the latest token that it holds for granted. Once that is done it may be
-	// asked again.
+	// Promote makes the standby the primary and tells the latest token that its sequence holds for granted. Once that is done
+	// it may be asked again.
 	Promote(ctx context.Context) (position int64, err error)
 	// Admit has the witness begin anew with what the promoted server holds, leads the lock server to it, and returns when it
 	// answers over the lock server's link that it is no standby.
@@ -105,13 +105,15 @@ func (f *failover) heal(ctx context.Context) error {
 	return f.standby.Renew(ctx)
 }
 
+// seen tells where the promoted server's sequence stands. How much of what was answered the server lacks, that does not show: a
+// sequence is written down 32 values ahead.
 func (f *failover) seen() string {
-	lost := "none of them lost"
+	stands := "no lower: none of these tokens is granted again"
 	if n := f.highest - f.position; n > 0 {
-		lost = fmt.Sprintf("%d tokens lost", n)
+		stands = fmt.Sprintf("%d below that: so many may be granted again", n)
 	}
-	return fmt.Sprintf("the old lockdb is gone, and its standby serves in its place: tokens up to %d had been answered, and its sequence stands at %d: %s",
-		f.highest, f.position, lost)
+	return fmt.Sprintf("the old lockdb is gone, and its standby serves in its place: tokens up to %d had been answered, and its sequence stands at %d, %s",
+		f.highest, f.position, stands)
 }
 
 func (f *failover) healed() string { return "lockdb has a standby that follows" }

@@ -69,11 +69,11 @@ func failingOver(t *testing.T, w *twins, l *log, s plan.Step) (*Engine, error) {
 	return e, e.Run(t.Context())
 }
 
-func TestAFailoverTellsHowManyTokensThatWereAnsweredItsStandbyKnowsNothingOf(t *testing.T) {
+func TestAFailoverTellsWhereTheSequenceStandsAndNotThatNothingIsLost(t *testing.T) {
 	for _, c := range []struct {
 		position int64
 		says     string
-	}{{25, "15 tokens lost"}, {40, "none of them lost"}, {66, "none of them lost"}} {
+	}{{25, "stands at 25, 15 below that: so many may be granted again"}, {40, "stands at 40, no lower"}, {66, "stands at 66, no lower: none of these tokens is granted again"}} {
 		w, l := &twins{position: c.position}, newLog()
 		e, err := failingOver(t, w, l, plan.Step{Fault: plan.FailoverAsync, Delay: plan.Duration(time.Millisecond), For: plan.Duration(time.Millisecond)})
 		if err != nil {

@@ -37,12 +37,18 @@ type lockStandby struct {
 	promoted bool
 }
 
-func (s *lockStandby) Starve(ctx context.Context) error { return s.t.StarveStandby(ctx) }
+// Starve returns, where commits wait for the standby, when one was seen to wait in vain.
+func (s *lockStandby) Starve(ctx context.Context) error {
+	if err := s.t.StarveStandby(ctx); err != nil {
+		return err
+	}
+	return s.t.AwaitWaitingCommit(ctx)
+}
 
 func (s *lockStandby) Feed(ctx context.Context) error { return s.t.FeedStandby(ctx) }
 
-// Lose ends the epoch: what the lock server had asked for is committed and recorded, or was never committed. The witness may
-// record commits that wait for the standby: they were answered to nobody, and end with the primary.
+// Lose ends the epoch: what the lock server had asked for is committed and recorded, or will never be committed. The witness may
+// record commits that waited for the standby in vain: they were answered to nobody, and end with the primary.
 func (s *lockStandby) Lose(ctx context.Context) error {
 	p, err := s.t.Stack.Process(local.LockDB)
 	if err != nil {
@@ -52,9 +58,9 @@ func (s *lockStandby) Lose(ctx context.Context) error {
 		if err := s.t.CutOffLockDB(ctx); err != nil {
 			return err
 		}
-		if err := unlessLost(s.t.evidence.endEpoch(ctx)); err != nil {
-			return err
-		}
+	}
+	if err := unlessLost(s.t.evidence.endEpoch(ctx)); err != nil {
+		return err
 	}
 	return p.Kill(ctx)
 }
@@ -66,19 +72,24 @@ func (s *lockStandby) Promote(ctx context.Context) (position int64, err error) {
 		}
 		s.promoted = true
 	}
-	url, err := s.t.SuperURL(local.LockDB)
+	return s.t.latestToken(ctx)
+}
+
+// latestToken is the latest token that lockdb has granted, as far as it knows.
+func (t target) latestToken(ctx context.Context) (token int64, err error) {
+	url, err := t.SuperURL(local.LockDB)
 	if err != nil {
 		return 0, err
 	}
 	c, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return 0, fmt.Errorf("connect to the promoted standby: %w", err)
+		return 0, fmt.Errorf("connect to lockdb: %w", err)
 	}
 	defer c.Close(context.WithoutCancel(ctx))
-	if err := c.QueryRow(ctx, selectToken).Scan(&position); err != nil {
-		return 0, fmt.Errorf("ask the promoted standby for its latest token: %w", err)
+	if err := c.QueryRow(ctx, selectToken).Scan(&token); err != nil {
+		return 0, fmt.Errorf("ask lockdb for its latest token: %w", err)
 	}
-	return position, nil
+	return token, nil
 }
 
 // Admit begins the next epoch, before anybody can be granted anything.

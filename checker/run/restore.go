@@ -13,8 +13,6 @@ import (
 	"fenceproof/deploy/local"
 	"fenceproof/nemesis"
 	"fenceproof/nemesis/plan"
-
-	"github.com/jackc/pgx/v5"
 )
 
 //go:embed sql/select_token.sql
@@ -36,15 +34,7 @@ func (b *lockBackup) latest(ctx context.Context) (token int64, err error) {
 	if b.onEtcd() {
 		return b.t.SnapshotRevision(ctx, b.backup.Path())
 	}
-	c, err := b.super(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close(context.WithoutCancel(ctx))
-	if err := c.QueryRow(ctx, selectToken).Scan(&token); err != nil {
-		return 0, fmt.Errorf("ask lockdb for its latest token: %w", err)
-	}
-	return token, nil
+	return b.t.latestToken(ctx)
 }
 
 // lockBackup puts a backup back. Restore-guard is the operator's program, run as an operator runs it.
@@ -92,18 +82,6 @@ func (b *lockBackup) kill(ctx context.Context, name string) error {
 		return err
 	}
 	return p.Kill(ctx)
-}
-
-func (b *lockBackup) super(ctx context.Context) (*pgx.Conn, error) {
-	url, err := b.t.SuperURL(local.LockDB)
-	if err != nil {
-		return nil, err
-	}
-	c, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return nil, fmt.Errorf("connect to lockdb: %w", err)
-	}
-	return c, nil
 }
 
 // PutBack starts the store from the backup. On etcd the procedure restores the snapshot by itself, so that there the

@@ -124,6 +124,9 @@ func (r *state) live(ctx context.Context, found programs) (err error) {
 		r.ev.failed(err)
 		return errors.Join(fmt.Errorf("%w: %w", ErrBoot, err), r.ev.collect(c))
 	}
+	if r.cfg.Keep { // of servers that are lost on the way as well
+		r.stack.KeepData()
+	}
 	return r.end(ctx, r.work(ctx))
 }
 

@@ -69,6 +69,9 @@ func (s *Stack) OpenStandby(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.dropRetired(ctx); err != nil {
+		return err
+	}
 	i, err := primary.CreateStandby(ctx, postgres.Options{
 		Name: name, Folder: filepath.Join(s.config.RunDir, "data", name), Log: s.LogPath(name), Launcher: s.warden, Progress: s.config.Progress,
 		Guard: func(folder string) error {
@@ -88,6 +91,26 @@ func (s *Stack) OpenStandby(ctx context.Context) error {
 		return primary.WaitForStandby(ctx, name)
 	}
 	return primary.AwaitStandby(ctx, name)
+}
+
+// dropRetired gives back what the servers hold that were lost, but for the latest: a run may lose any number of them. One that
+// was lost and has to be looked at is most likely that, and with KeepData all of them stay.
+func (s *Stack) dropRetired(ctx context.Context) error {
+	s.mu.Lock()
+	var gone []*database
+	if n := len(s.retired); n > 1 && !s.keep {
+		gone, s.retired = s.retired[:n-1:n-1], slices.Clone(s.retired[n-1:])
+	}
+	s.mu.Unlock()
+	for i, d := range gone {
+		if err := s.closeDatabase(ctx, d); err != nil {
+			s.mu.Lock()
+			s.retired = append(gone[i:], s.retired...)
+			s.mu.Unlock()
+			return fmt.Errorf("remove a server that was lost: %w", err)
+		}
+	}
+	return nil
 }
 
 // nextStandby is the name of the next server that becomes a standby, for its folder and its log.
@@ -118,6 +141,16 @@ func (s *Stack) StarveStandby(ctx context.Context) error {
 		return err
 	}
 	return primary.AwaitBehind(ctx, standby.Instance)
+}
+
+// AwaitWaitingCommit returns when a commit of the lock server's is seen to wait for a standby that was starved, and at once
+// where none waits.
+func (s *Stack) AwaitWaitingCommit(ctx context.Context) error {
+	d, err := s.database(LockDB)
+	if err != nil || s.config.Standby != SynchronousStandby {
+		return err
+	}
+	return d.AwaitWaiting(ctx, owners[LockDB])
 }
 
 // FeedStandby takes StarveStandby back, and returns when the standby follows again.

@@ -13,6 +13,8 @@ var (
 	standbyState string
 	//go:embed sql/end_clients.sql
 	endClients string
+	//go:embed sql/commit_waits.sql
+	commitWaits string
 	//go:embed sql/flushed.sql
 	flushedSQL string
 	//go:embed sql/received.sql

@@ -148,22 +148,36 @@ func (i *Instance) EndClients(ctx context.Context, user string) error {
 	return nil
 }
 
+// AwaitWaiting returns when a commit of user's waits for a standby.
+func (i *Instance) AwaitWaiting(ctx context.Context, user string) error {
+	err := i.poll(ctx, func(c *pgx.Conn) (waits bool, err error) {
+		err = c.QueryRow(ctx, commitWaits, user).Scan(&waits)
+		return waits, err
+	})
+	if err != nil {
+		return fmt.Errorf("see a commit of %s in %s wait for a standby: %w", user, i.name, err)
+	}
+	return nil
+}
+
 // AwaitBehind returns when standby, which was cut off from i, is seen to get nothing of what i goes on to write.
 func (i *Instance) AwaitBehind(ctx context.Context, standby *Instance) error {
 	const apart = 50 * time.Millisecond // far longer than anything takes between the two
 	still, since := int64(-1), time.Time{}
-	err := i.poll(ctx, func(c *pgx.Conn) (bool, error) {
-		var flushed, received int64
-		if err := c.QueryRow(ctx, flushedSQL).Scan(&flushed); err != nil {
-			return false, err
-		}
-		if err := standby.with(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, receivedSQL).Scan(&received) }); err != nil {
-			return false, err
-		}
-		if received != still {
-			still, since = received, time.Now()
-		}
-		return flushed > received && time.Since(since) >= apart, nil
+	err := standby.with(ctx, func(there *pgx.Conn) error {
+		return i.poll(ctx, func(c *pgx.Conn) (bool, error) {
+			var flushed, received int64
+			if err := c.QueryRow(ctx, flushedSQL).Scan(&flushed); err != nil {
+				return false, err
+			}
+			if err := there.QueryRow(ctx, receivedSQL).Scan(&received); err != nil {
+				return false, err
+			}
+			if received != still {
+				still, since = received, time.Now()
+			}
+			return flushed > received && time.Since(since) >= apart, nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("see that %s is behind %s: %w", standby.name, i.name, err)

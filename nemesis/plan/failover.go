@@ -38,8 +38,8 @@ var (
 // OnStandby tells whether f is done to lockdb and its standby.
 func (f Fault) OnStandby() bool { return f == Failover || f == FailoverAsync }
 
-// failovers are the steps of nemesis failover: every second time the standby has all that lockdb has, else commits wait for it
-// in vain when lockdb is lost. Those of failover-async always find the standby behind.
+// failovers are the steps of nemesis failover: every second time, the first one included, commits wait for the standby in vain
+// when lockdb is lost, else it has all that lockdb has. Those of failover-async always find the standby behind.
 func failovers(p Plan) ([]Step, error) { return p.failovers(Failover, 0x6661696c6f766572) } // "failover"
 
 func asynchronousFailovers(p Plan) ([]Step, error) {
@@ -51,14 +51,13 @@ func (p Plan) failovers(f Fault, stream uint64) ([]Step, error) {
 		return nil, fmt.Errorf("it is about a database and its standby, and the backend is %s, whose members take over by themselves", BackendEtcd)
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, stream)) // one stream of its own
-	behind := rng.IntN(2)
 	var steps []Step
 	for i, at := 0, failoverFirst; ; i++ {
 		s := Step{Fault: f, Target: Target(contract.LockDB), At: Duration(at + random(rng, 0, failoverJitter)), For: Duration(random(rng, alone.min, alone.max))}
 		switch lag := random(rng, barelyBehind.min, barelyBehind.max); {
 		case f == FailoverAsync:
 			s.Delay = Duration(random(rng, farBehind.min, farBehind.max))
-		case i%2 == behind:
+		case i%2 == 0:
 			s.Delay = Duration(lag)
 		}
 		s.For += s.Delay
