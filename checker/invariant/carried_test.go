@@ -138,17 +138,25 @@ func TestAGrantThatIsCarriedOverEndsLikeAnyOther(t *testing.T) {
 
 // etcd says nothing of when a lease began anew that it was put back with.
 func TestAGrantThatEtcdWasPutBackWithMayEndAtAnyTime(t *testing.T) {
-	for renewed, found := range map[bool]int64{false: 0, true: 1} {
+	for name, c := range map[string]struct {
+		story func(w *world)
+		found int64
+		open  int64
+	}{
+		"it ends": {func(w *world) { w.free("alice") }, 0, 1},
+		"it is renewed, and ends": {func(w *world) {
+			w.renewed("alice", w.grants["alice"])
+			w.free("alice")
+		}, 1, 0},
+		"its session is granted the key again": {func(w *world) { w.grant(1, "executor-1", "alice", 60) }, 0, 1},
+	} {
 		w := bankOnEtcd()
 		w.acquire("executor-1", "alice")
 		w.carryOver(1, "alice")
-		if renewed {
-			w.renewed("alice", w.grants["alice"])
-		}
-		w.free("alice")
+		c.story(w)
 		w.watermarks()
-		if got := judged(w.events, nil)["INV-06"]; got.Found != found || got.Unresolved != 1-found {
-			t.Errorf("renewed %t: %d found, %d left open: %s", renewed, got.Found, got.Unresolved, got.Reason)
+		if got := judged(w.events, nil)["INV-06"]; got.Found != c.found || got.Unresolved != c.open {
+			t.Errorf("%s: %d found, %d left open: %s", name, got.Found, got.Unresolved, got.Reason)
 		}
 	}
 }

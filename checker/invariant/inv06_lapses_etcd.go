@@ -140,6 +140,10 @@ func (f *etcdLeases) conclude(x *etcdEnd) {
 // reentered judges a grant that ended because its session was granted the key again: that takes another acquire.
 func (f *etcdLeases) reentered(k *etcdKey, l *life, x *etcdEnd) {
 	x.cause = causeReentry
+	if x.carried && (l == nil || l.granted == nil) {
+		f.unresolved++ // who was granted it, and when, was said in another epoch
+		return
+	}
 	f.checked++
 	if f.open || f.book.lost[history.Wiretap] || l == nil || l.granted == nil || k.mayHaveAsked(l.granted, x) {
 		return
