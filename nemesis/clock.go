@@ -72,6 +72,17 @@ func (f *skew) limits() (inject, heal time.Duration) { return clockLimit, rightL
 func (f *skew) seen() string                         { return f.told }
 func (f *skew) healed() string                       { return f.right }
 
+// attrs are how it is moved.
+func (f *skew) attrs() map[string]string {
+	all := map[string]string{}
+	for name, d := range map[string]plan.Duration{"by": f.how.By, "strobe": f.how.Strobe, "drift": f.how.Drift} {
+		if d != 0 {
+			all[name] = d.String()
+		}
+	}
+	return all
+}
+
 // inject moves the clock and returns when the process was heard to say so.
 func (f *skew) inject(ctx context.Context) (err error) {
 	if f.clock, err = f.stack.Clock(ctx, f.target); err != nil {

@@ -37,9 +37,10 @@ type Volume interface {
 
 // diskFull fills a volume and keeps it full; where log is set the server has no room for its log either, and ends.
 type diskFull struct {
-	v    Volume
-	log  bool
-	told string
+	v     Volume
+	log   bool
+	told  string
+	ended bool // for want of room for its log
 
 	stop   context.CancelFunc // of what keeps it full
 	filled sync.WaitGroup
@@ -74,6 +75,14 @@ func (f *diskFull) limits() (inject, heal time.Duration) { return fillLimit, fre
 func (f *diskFull) seen() string   { return f.told }
 func (f *diskFull) healed() string { return f.last }
 
+// attrs tells whether the server's log was used up as well.
+func (f *diskFull) attrs() map[string]string {
+	if !f.ended {
+		return nil
+	}
+	return map[string]string{"log": "used up"}
+}
+
 func (f *diskFull) inject(ctx context.Context) (err error) {
 	if f.told, err = f.v.Fill(ctx); err != nil {
 		return err
@@ -95,7 +104,7 @@ func (f *diskFull) inject(ctx context.Context) (err error) {
 		if last, err = f.v.ExhaustLog(ctx); err != nil {
 			return err
 		}
-		f.told += "; its log used up: " + last
+		f.told, f.ended = f.told+"; its log used up: "+last, true
 	}
 	return nil
 }

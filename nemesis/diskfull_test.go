@@ -113,8 +113,12 @@ func TestALogIsUsedUpOnlyWhereThePlanSaysSo(t *testing.T) {
 	if got := strings.Join(tk.done, " "); got != "fill exhaust look free writes" {
 		t.Errorf("it did %s", got)
 	}
-	if seen := l.await(t, PhaseSeen, contract.PayDB); !strings.Contains(seen.Msg, "PANIC") {
-		t.Errorf("the log says %q", seen.Msg)
+	if seen := l.await(t, PhaseSeen, contract.PayDB); !strings.Contains(seen.Msg, "PANIC") || seen.Attrs["log"] != "used up" {
+		t.Errorf("the log says %q, %v", seen.Msg, seen.Attrs)
+	}
+	_, l = fill(t, &tank{}, plan.Step{For: plan.Duration(time.Millisecond)})
+	if seen := l.await(t, PhaseSeen, contract.PayDB); len(seen.Attrs) > 0 {
+		t.Errorf("of a server that has room for its log it says %v", seen.Attrs)
 	}
 }
 

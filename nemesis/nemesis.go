@@ -95,6 +95,11 @@ func told(f fault) (seen, healed func() string) {
 	return nothing, nothing
 }
 
+// attested is a fault of which the log says more than words: what the judgement counts by.
+type attested interface {
+	attrs() map[string]string
+}
+
 // Engine carries out one plan. Observe feeds it the run's events, Run blocks until the plan is done or its time is up.
 type Engine struct {
 	plan  plan.Plan
@@ -236,8 +241,12 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process, trig trigger, f fault, end <-chan struct{}) error {
 	n := e.open(s, target)
 	log := func(phase, format string, args ...any) {
-		e.rec.Record(history.Nemesis, history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(s.Fault), Window: n, Phase: phase,
-			Target: string(target), Payout: trig.payout, Key: trig.key, Token: trig.token, Msg: fmt.Sprintf(format, args...)})
+		ev := history.Event{Type: contract.Info, Proc: "nemesis", Op: contract.Op(s.Fault), Window: n, Phase: phase,
+			Target: string(target), Payout: trig.payout, Key: trig.key, Token: trig.token, Msg: fmt.Sprintf(format, args...)}
+		if a, ok := f.(attested); ok {
+			ev.Attrs = a.attrs()
+		}
+		e.rec.Record(history.Nemesis, ev)
 	}
 	log(PhaseInject, "%s", reason(s, trig))
 	seen, healed := told(f)

@@ -142,6 +142,7 @@ func (b *book) enter(e *history.Event) {
 	case history.Wiretap:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
+		b.clocks.call(e)
 		b.enterCall(e)
 	}
 }

@@ -1,6 +1,8 @@
 package invariant
 
 import (
+	"time"
+
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 )
@@ -8,15 +10,28 @@ import (
 // clocks counts the wall clocks that were moved and said so themselves, by whose they were. The nemesis' word is taken for
 // it; it counts a danger and proves nothing.
 type clocks struct {
-	stores  int64 // of lockdb, or of a member of etcd
-	holders int64 // of a client with a key in its hands
-	others  int64
+	stores        int64 // of a member of etcd, or of lockdb, however little
+	ahead, behind int64 // of lockdb, by far more than any lease
+	holders       int64 // of a client with a key in its hands when its clock was moved
+	others        int64
+
+	held map[string]int64 // by key, the token of who has it and has not asked to give it back
+	aims map[int]bool     // by window, whether whoever's grant began it had it when his clock was moved
 
 	wrong map[int]bool // windows in which lockdb's clock is, or may be, wrong
 	right int64        // when it was last seen to be right again, by T
+
+	early     map[int]bool // of wrong, those in which it is ahead of the true time, all the while or now and then
+	lastEarly int64        // when the last of them was over, by T
+	everWrong bool
 }
 
-func newClocks() clocks { return clocks{wrong: map[int]bool{}} }
+// farOff is more than any lease lasts.
+const farOff = time.Minute
+
+func newClocks() clocks {
+	return clocks{held: map[string]int64{}, aims: map[int]bool{}, wrong: map[int]bool{}, early: map[int]bool{}}
+}
 
 func (c *clocks) hear(e *history.Event) {
 	if e.Op != opClock {
@@ -25,23 +40,66 @@ func (c *clocks) hear(e *history.Event) {
 	target := contract.Process(e.Target)
 	switch e.Phase {
 	case "inject":
+		c.aims[e.Window] = e.Token > 0 && c.held[e.Key] == e.Token
 		if target == contract.LockDB {
-			c.wrong[e.Window] = true
+			c.wrong[e.Window], c.everWrong = true, true
+			c.early[e.Window] = forward(e)
 		}
 	case "seen":
-		switch {
-		case target == contract.LockDB || target.IsEtcd():
-			c.stores++
-		case target.IsExecutor() && e.Token > 0:
-			c.holders++
-		default:
-			c.others++
-		}
+		c.seen(target, e)
+		delete(c.aims, e.Window)
 	case "healed":
 		if c.wrong[e.Window] {
-			delete(c.wrong, e.Window)
 			c.right = e.T
 		}
+		if c.early[e.Window] {
+			c.lastEarly = e.T
+		}
+		delete(c.wrong, e.Window)
+		delete(c.early, e.Window)
+	}
+}
+
+func (c *clocks) seen(target contract.Process, e *history.Event) {
+	switch by := shift(e, "by"); {
+	case target == contract.LockDB:
+		c.stores++
+		if by >= farOff {
+			c.ahead++
+		} else if by <= -farOff {
+			c.behind++
+		}
+	case target.IsEtcd():
+		c.stores++
+	case target.IsExecutor() && c.aims[e.Window]:
+		c.holders++
+	default:
+		c.others++
+	}
+}
+
+// shift is a movement as the log has it, 0 where it has none of that name.
+func shift(e *history.Event, name string) time.Duration {
+	d, err := time.ParseDuration(e.Attrs[name])
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// forward tells whether a clock that is moved so is ahead at times. One of which nothing is said may be.
+func forward(e *history.Event) bool {
+	by, drift := shift(e, "by"), shift(e, "drift")
+	return by > 0 || drift > 0 || by == 0 && drift == 0
+}
+
+// call follows who has which key.
+func (c *clocks) call(e *history.Event) {
+	switch {
+	case e.Op == contract.OpAcquire && e.Stage == history.Delivered && e.Granted > 0:
+		c.held[e.Key] = e.Granted
+	case e.Op == contract.OpRelease && e.Stage == history.Received && c.held[e.Key] == e.Token:
+		delete(c.held, e.Key)
 	}
 }
 
@@ -51,7 +109,19 @@ const opClock = "clock"
 // lockdbIsWrong tells whether the clock that decides about leases on PostgreSQL may be wrong now.
 func (c *clocks) lockdbIsWrong() bool { return len(c.wrong) > 0 }
 
-func (c *clocks) ofStores() map[string]int64 { return map[string]int64{"clocks_of_stores": c.stores} }
+// lockdbWasAhead tells whether lockdb's clock may have been ahead at some moment since T from.
+func (c *clocks) lockdbWasAhead(from int64) bool {
+	for _, ahead := range c.early {
+		if ahead {
+			return true
+		}
+	}
+	return c.lastEarly > 0 && c.lastEarly >= from
+}
+
+func (c *clocks) ofStores() map[string]int64 {
+	return map[string]int64{"clocks_of_stores": c.stores, "lockdb_ahead": c.ahead, "lockdb_behind": c.behind}
+}
 
 // ofClients are the counts of whom a wall clock must not matter to.
 func (c *clocks) ofClients() map[string]int64 {

@@ -33,9 +33,29 @@ func TestARefusalCountsForAFullDiskOnlyWhereItsServerRestsOnOne(t *testing.T) {
 			for _, e := range c.events {
 				f.hear(e)
 			}
-			if f.seen != c.seen || f.refused != c.refused {
-				t.Errorf("%d full disks and %d refusals, want %d and %d", f.seen, f.refused, c.seen, c.refused)
+			if all := f.seen[contract.LockDB] + f.seen[contract.PayDB]; all != c.seen || f.refused != c.refused {
+				t.Errorf("%d full disks and %d refusals, want %d and %d", all, f.refused, c.seen, c.refused)
 			}
 		})
+	}
+}
+
+// One database's full disk is no danger to what another one keeps.
+func TestAFullDiskCountsForWhatIsKeptThere(t *testing.T) {
+	w := bank()
+	for n, e := range []history.Event{{Target: "paydb"}, {Target: "paydb", Attrs: map[string]string{"log": "used up"}}, {Target: "lockdb"}} {
+		e.W, e.Op, e.Window, e.Phase = history.Nemesis, "disk-full", n+1, "seen"
+		w.record(e)
+	}
+	got := judged(w.events, nil)
+	for id, want := range map[string]map[string]int64{
+		"INV-03": {"full_paydb": 2, "full_lockdb": 0}, "INV-04": {"full_lockdb": 1, "full_paydb": 0},
+		"DUR-01": {"full_lockdb": 1, "full_paydb": 2, "logs_exhausted": 1},
+	} {
+		for counter, n := range want {
+			if got[id].Danger[counter] != n {
+				t.Errorf("%s: %s is %d, want %d", id, counter, got[id].Danger[counter], n)
+			}
+		}
 	}
 }

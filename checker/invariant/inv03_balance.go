@@ -168,5 +168,5 @@ func (m transfers) of(p *payout) *history.Event {
 }
 
 func (f *balance) Verdict() verdict.Invariant {
-	return f.verdict(among(map[string]int64{"stale_refused_payment": f.book.staleRefusedPayment, "balances_selected": f.selected}, map[string]int64{"kills_in_post": f.book.kills.inPost}, f.book.fullDisks.counts()))
+	return f.verdict(among(map[string]int64{"stale_refused_payment": f.book.staleRefusedPayment, "balances_selected": f.selected}, map[string]int64{"kills_in_post": f.book.kills.inPost}, f.book.fullDisks.of(contract.PayDB)))
 }

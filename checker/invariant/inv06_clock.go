@@ -17,8 +17,9 @@ const (
 	// putBack is by how much a commit's time has to be lower than an earlier one's: those of concurrent transactions may be
 	// a little out of order by themselves.
 	putBack = instant(500 * time.Millisecond / time.Microsecond)
-	// underWay is how long a transaction may last that began before the clock was put back.
-	underWay = int64(5 * time.Second)
+	// underWay is how long a transaction may last that began before the clock was put back: the lock server gives an operation
+	// 3 s, and the database each of its statements 2.
+	underWay = int64(3 * time.Second)
 )
 
 func (c *lockdbClock) read(e *history.Event) {
@@ -35,10 +36,10 @@ func (c *lockdbClock) read(e *history.Event) {
 // mayHavePassed tells whether whoever deleted the row may have seen a clock that was past its end, although the commit's own
 // time is before. That clock can have been one that is put back by now only for a row that was there before it was put back,
 // or for a transaction that had begun before: a wrong clock explains nothing of what was written and deleted after it was
-// right again.
-func (c *lockdbClock) mayHavePassed(row *leaseRow, deleted *history.Event) bool {
+// right again. A clock that was ahead need not have shown in the log: nobody may have committed anything meanwhile.
+func (c *lockdbClock) mayHavePassed(row *leaseRow, deleted *history.Event, moved *clocks) bool {
 	switch {
-	case row.expires <= c.now:
+	case row.expires <= c.now, moved.lockdbWasAhead(deleted.T - underWay):
 		return true
 	case row.expires > c.high:
 		return false

@@ -15,6 +15,8 @@ type earlyEnd struct {
 	key   string
 	row   *leaseRow
 	event *history.Event
+	// excused: its server's clock may have been past its end, and then it is one that nobody has to have asked for.
+	excused bool
 }
 
 // maxUnheard bounds the grants of a key that were taken back before anybody was told of them.
@@ -51,7 +53,11 @@ func (f *leases) said(e *history.Event, token int64) saying {
 // settle concludes about the early ends that the wiretap has passed.
 func (f *leases) settle() {
 	for len(f.early) > 0 && f.early[0].event.T < f.passed {
-		f.conclude(f.early[0])
+		x, before := f.early[0], f.checked
+		f.conclude(x)
+		if f.checked > before && !x.excused && f.book.clocks.everWrong {
+			f.endsJudged++
+		}
 		f.early = slices.Delete(f.early, 0, 1)
 	}
 }
@@ -61,6 +67,8 @@ func (f *leases) conclude(x earlyEnd) {
 	switch {
 	case k.asked.has(x.row.token, x.row.session, f.epoch):
 		f.checked++
+	case x.excused:
+		f.unresolved++
 	case f.open || f.book.lost[history.Wiretap] || k.asked.dropped(x.row.token) || k.answered.dropped(x.row.token):
 		f.unresolved++
 	case x.row.carried:
@@ -103,5 +111,5 @@ func (f *leases) Finish(whole func(history.Witness) bool) {
 }
 
 func (f *leases) Verdict() verdict.Invariant {
-	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order(), f.book.clocks.ofStores()))
+	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"early_ends_judged": f.endsJudged}, map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order(), f.book.clocks.ofStores()))
 }

@@ -24,6 +24,7 @@ type leases struct {
 	open     bool // at the end: the wiretap is not whole
 
 	granted, renewed, lapsed, takeovers int64
+	endsJudged                          int64 // early ends that no wrong clock explains, after there had been one
 	danger                              leaseDanger
 }
 
@@ -339,10 +340,8 @@ func (f *leases) deleted(c *leaseCommit, ch *history.Change) {
 	case row.expires <= instant(c.event.Committed):
 		f.checked++
 		f.lapsed++
-	case f.clock.mayHavePassed(row, c.event):
-		f.unresolved++
 	default:
-		f.early = append(f.early, earlyEnd{key, row, f.book.keep(c.event)})
+		f.early = append(f.early, earlyEnd{key, row, f.book.keep(c.event), f.clock.mayHavePassed(row, c.event, &f.book.clocks)})
 		f.settle()
 	}
 }
