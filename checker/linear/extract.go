@@ -22,6 +22,7 @@ type extract struct {
 	unsettle int64 // answers that do not say what they must
 	timeless bool  // grants end by a clock that nobody sees: readings are of no use
 	back     stepsBack
+	cut      cut
 }
 
 // opened is a call that waits for its answer.
@@ -36,6 +37,9 @@ func newExtract(s *spool) *extract {
 
 // observe takes the next event, in order of I.
 func (x *extract) observe(e *history.Event) error {
+	if x.cut.leavesOut(e, x.covered) {
+		return nil
+	}
 	x.frame.End = e.T
 	if e.W == history.LockDB {
 		x.begin(e)

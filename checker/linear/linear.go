@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
@@ -32,12 +31,8 @@ const Folder = "linear"
 const guarantee = "Per lock key, what was answered to acquires, renewals, releases and revokes can have taken place one after the other: one holder at a time, tokens that increase, leases that run out."
 
 // Applies tells whether runs with these settings are judged by LIN-01: those whose workload is the lock itself. Clients of
-// another workload use it as INV-04 and INV-06 judge it. Where lockdb's clock is moved on purpose a lease that was over may
-// have a future again, and a lock whose leases come back to life is no lock that has a specification: INV-06 judges each
-// grant by the times that the database itself wrote down. The leases of etcd are not by anybody's wall clock.
-func Applies(s verdict.Settings) bool {
-	return s.Workload == "lock" && !(s.Backend != "etcd" && slices.Contains(strings.Split(s.Nemesis, ","), "clock"))
-}
+// another workload use it as INV-04 and INV-06 judge it.
+func Applies(s verdict.Settings) bool { return s.Workload == "lock" }
 
 // Options say how a history is judged.
 type Options struct {
@@ -49,7 +44,9 @@ type Options struct {
 }
 
 // RestsOn lists the witnesses without which LIN-01 cannot be judged.
-func RestsOn() []history.Witness { return []history.Witness{history.LockDB, history.Wiretap} }
+func RestsOn() []history.Witness {
+	return []history.Witness{history.LockDB, history.Wiretap, history.Nemesis}
+}
 
 // has tells whether whoever judged the run before has written that page.
 func (o *Options) has(page string) bool {
@@ -122,8 +119,11 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 		}
 		j.take(key, f)
 	}
-	j.inv.Unresolved = j.total.Counts.Unresolved + x.unsettle
+	j.inv.Unresolved = j.total.Counts.Unresolved + x.unsettle + x.cut.left
 	j.conclude(int64(len(keys)))
+	if x.cut.at > 0 {
+		j.inv.Danger["after_clock"] = x.cut.left
+	}
 	return j.witnesses(dir)
 }
 
