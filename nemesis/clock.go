@@ -40,6 +40,7 @@ const (
 	driftEvery = 50 * time.Millisecond  // between two small steps of a drift
 	readEvery  = 70 * time.Millisecond  // between two questions
 	readLimit  = 2 * time.Second        // for the answer to one
+	restLimit  = 2 * time.Second        // for a move that is under way when the window ends
 	tooFar     = 500 * time.Millisecond // a clock that never was as far ahead has left nothing behind
 )
 
@@ -50,7 +51,8 @@ type skew struct {
 	how    plan.Movement
 	clock  Clock
 
-	stop   context.CancelFunc // of what moves the clock all the while
+	stop   context.CancelFunc // of what moves the clock all the while: no further move is begun
+	cease  context.CancelFunc // and the one that is under way ends
 	moving sync.WaitGroup
 	mu     sync.Mutex
 	by     time.Duration // as it was moved last
@@ -58,6 +60,7 @@ type skew struct {
 	failed error
 	told   string
 	right  string
+	ended  bool // the process has
 }
 
 func (e *Engine) skew(s plan.Step, target contract.Process) (fault, error) {
@@ -88,20 +91,21 @@ func (f *skew) inject(ctx context.Context) (err error) {
 	if f.clock, err = f.stack.Clock(ctx, f.target); err != nil {
 		return err
 	}
-	moving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	f.stop = stop
+	alive, cease := context.WithCancel(context.WithoutCancel(ctx))
+	moving, stop := context.WithCancel(alive)
+	f.stop, f.cease = stop, cease
 	switch {
 	case f.how.Drift != 0:
 		began := time.Now()
 		f.moving.Go(func() {
-			f.again(moving, driftEvery, func() time.Duration {
+			f.again(moving, alive, driftEvery, func() time.Duration {
 				return time.Duration(time.Since(began).Seconds() * float64(f.how.Drift))
 			})
 		})
 	case f.how.Strobe != 0:
 		n := 0
 		f.moving.Go(func() {
-			f.again(moving, time.Duration(f.how.Strobe), func() time.Duration { n++; return time.Duration(f.how.By) * time.Duration(n%2) })
+			f.again(moving, alive, time.Duration(f.how.Strobe), func() time.Duration { n++; return time.Duration(f.how.By) * time.Duration(n%2) })
 		})
 	default:
 		if err := f.move(ctx, time.Duration(f.how.By)); err != nil {
@@ -124,10 +128,10 @@ func (f *skew) move(ctx context.Context, by time.Duration) error {
 	return err
 }
 
-// again moves the clock all the while, until ctx ends or it cannot be moved.
-func (f *skew) again(ctx context.Context, every time.Duration, by func() time.Duration) {
+// again moves the clock all the while, until ctx ends or it cannot be moved. A move that has begun goes on until alive ends.
+func (f *skew) again(ctx, alive context.Context, every time.Duration, by func() time.Duration) {
 	for {
-		if err := f.move(context.WithoutCancel(ctx), by()); err != nil {
+		if err := f.move(alive, by()); err != nil {
 			f.mu.Lock()
 			f.failed = err
 			f.mu.Unlock()
@@ -145,7 +149,7 @@ func (f *skew) watch(ctx context.Context) (string, error) {
 	for {
 		least, most, err := f.ask(ctx)
 		if err == nil {
-			if text, done := all.take(f.how, least, most); done {
+			if text, done := all.take(f.how, time.Now(), least, most); done {
 				return text, nil
 			}
 		}
@@ -171,10 +175,7 @@ func (f *skew) heal(ctx context.Context) (err error) {
 		return nil
 	}
 	defer func() { err = errors.Join(err, f.clock.Close(context.WithoutCancel(ctx))) }()
-	if f.stop != nil {
-		f.stop()
-		f.moving.Wait()
-	}
+	f.rest(ctx)
 	before, last := "", f.by
 	if least, most, err := f.ask(ctx); err == nil {
 		before = "it was " + shift(least, most) + ", and "
@@ -182,7 +183,7 @@ func (f *skew) heal(ctx context.Context) (err error) {
 	var all sightings
 	for {
 		if !f.clock.Running() {
-			f.right = "it has ended, and whoever is started in its place has the true time"
+			f.right, f.ended = "it has ended, and whoever is started in its place has the true time", true
 			break
 		}
 		err = f.clock.Move(ctx, 0)
@@ -197,12 +198,31 @@ func (f *skew) heal(ctx context.Context) (err error) {
 			return errors.Join(errors.New("its clock is not seen to be right again"), err)
 		}
 	}
-	if f.far < tooFar {
-		return nil
+	if f.far >= tooFar {
+		left, err := f.stack.ClockHealed(ctx, f.target)
+		if left != "" {
+			f.right += "; " + left
+		}
+		if err != nil {
+			return err
+		}
 	}
-	left, err := f.stack.ClockHealed(ctx, f.target)
-	if left != "" {
-		f.right += "; " + left
+	if f.failed != nil && f.told != "" && !f.ended {
+		return fmt.Errorf("%w: it %s, and was not moved any further: %w", errFaded, f.right, f.failed)
 	}
-	return err
+	return nil
+}
+
+// rest has nothing move the clock any more. A move that is under way may end by itself for a moment; then it is ended.
+func (f *skew) rest(ctx context.Context) {
+	if f.stop == nil {
+		return
+	}
+	f.stop()
+	defer f.cease()
+	soon, cancel := context.WithTimeout(ctx, restLimit)
+	defer cancel()
+	end := context.AfterFunc(soon, f.cease)
+	f.moving.Wait()
+	end()
 }

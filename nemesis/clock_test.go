@@ -22,6 +22,8 @@ type watches struct {
 	stuck  bool          // it does not move
 	dies   bool          // there is no process any more once it was moved
 	coarse time.Duration // how wide an answer is
+	breaks int           // it cannot be moved any more after so many moves away, 0 for never
+	hangs  bool          // a move does not return until its context ends
 	healed []contract.Process
 }
 
@@ -45,9 +47,18 @@ func (w *watches) Running() bool {
 	return !w.dies || w.moves == 0
 }
 
-func (w *watches) Move(_ context.Context, by time.Duration) error {
+func (w *watches) Move(ctx context.Context, by time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.hangs && by != 0 && w.moves > 0 {
+		w.mu.Unlock()
+		<-ctx.Done()
+		w.mu.Lock()
+		return context.Cause(ctx)
+	}
+	if w.breaks > 0 && by != 0 && w.moves >= w.breaks {
+		return errors.New("a thread did not stop")
+	}
 	if w.dies && w.moves > 0 {
 		return errors.New("it has ended")
 	}
@@ -99,10 +110,11 @@ func TestAClockIsMovedSeenToBeAndSeenToBeRightAgain(t *testing.T) {
 		left         int
 	}{
 		{"ahead", plan.Movement{By: hour}, "ahead", "grants were revoked", 1},
-		{"behind", plan.Movement{By: -hour}, "behind", "", 0},
+		{"behind", plan.Movement{By: -hour}, "behind", "it was 59m59", 0},
 		{"a second ahead", plan.Movement{By: plan.Duration(time.Second)}, "ahead", "grants were revoked", 1},
 		{"to and fro", plan.Movement{By: hour, Strobe: plan.Duration(20 * time.Millisecond)}, "to and fro", "grants were revoked", 1},
 		{"gaining", plan.Movement{Drift: plan.Duration(20 * time.Second)}, "ahead", "grants were revoked", 1},
+		{"losing", plan.Movement{Drift: -plan.Duration(20 * time.Second)}, "behind", "it was ", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := &watches{coarse: time.Second}
@@ -131,11 +143,89 @@ func TestAClockThatDoesNotMoveIsNotSeenToAndIsPutRightAllTheSame(t *testing.T) {
 	}
 }
 
+// A strobe or a drift whose mover has given up is no full window, whatever was seen in the beginning.
+func TestAClockThatWasNotMovedToTheEndIsPutRightAndSaysSo(t *testing.T) {
+	for name, how := range map[string]plan.Movement{
+		"to and fro": {By: plan.Duration(time.Hour), Strobe: plan.Duration(20 * time.Millisecond)}, "gaining": {Drift: plan.Duration(20 * time.Second)},
+	} {
+		w := &watches{breaks: 20}
+		l := moved(t, w, "paydb", how, 1500*time.Millisecond)
+		failed := l.await(t, PhaseFailed, "paydb")
+		if got := l.phases("paydb"); got != "inject seen heal failed" || !strings.Contains(failed.Msg, "a thread did not stop") || w.by != 0 {
+			t.Errorf("%s: the log says %q, %q, and it is %s off", name, got, failed.Msg, w.by)
+		}
+	}
+}
+
+func TestAMoveThatDoesNotEndDoesNotHoldUpTheHealing(t *testing.T) {
+	w := &watches{hangs: true}
+	f := &skew{stack: w, target: "paydb", how: plan.Movement{Drift: plan.Duration(20 * time.Second)}}
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := f.inject(soon); err == nil {
+		t.Error("a clock that was moved once is seen to drift")
+	}
+	if err := f.heal(t.Context()); err != nil || w.by != 0 {
+		t.Errorf("it says %v, and is %s off", err, w.by)
+	}
+}
+
 func TestOfAProcessThatHasDiedNoClockIsPutRight(t *testing.T) {
 	w := &watches{dies: true}
 	l := moved(t, w, "executor-1", plan.Movement{By: -plan.Duration(time.Hour)}, 10*time.Millisecond)
 	if healed := l.await(t, PhaseHealed, "executor-1"); !strings.Contains(healed.Msg, "has the true time") {
 		t.Errorf("it says %s", healed.Msg)
+	}
+}
+
+// A database is asked over two connections. Where one of them has the true time all the while, it is not seen at both ends.
+func TestAStrobeIsSeenOnlyWhereAllOfAServerGoesToAndFro(t *testing.T) {
+	hour := time.Hour
+	m := plan.Movement{By: plan.Duration(hour), Strobe: plan.Duration(100 * time.Millisecond)}
+	var s sightings
+	for range 5 {
+		if _, seen := s.take(m, time.Now(), 0, hour); seen {
+			t.Fatal("one that is right and one that is an hour ahead are taken for both ends")
+		}
+	}
+	if _, seen := s.take(m, time.Now(), hour-time.Second, hour+time.Millisecond); seen {
+		t.Error("one end is taken for both")
+	}
+	if _, seen := s.take(m, time.Now(), -time.Second, time.Millisecond); !seen {
+		t.Error("both ends are not seen")
+	}
+}
+
+// That a clock was moved once is no drift, and neither is one that gains far less or more.
+func TestADriftIsSeenByItsRate(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		drift time.Duration
+		moves func(after time.Duration) time.Duration
+		want  bool
+	}{
+		{"as fast as it should", 3 * time.Second, func(d time.Duration) time.Duration { return 3 * d }, true},
+		{"a little late", 3 * time.Second, func(d time.Duration) time.Duration { return 2 * d }, true},
+		{"losing", -900 * time.Millisecond, func(d time.Duration) time.Duration { return -d * 9 / 10 }, true},
+		{"gaining instead of losing", -900 * time.Millisecond, func(d time.Duration) time.Duration { return d * 9 / 10 }, false},
+		{"moved once", 3 * time.Second, func(time.Duration) time.Duration { return time.Millisecond }, false},
+		{"moved once, and far", 3 * time.Second, func(time.Duration) time.Duration { return time.Hour }, false},
+		{"far too slow", 3 * time.Second, func(d time.Duration) time.Duration { return d / 10 }, false},
+		{"far too fast", 100 * time.Millisecond, func(d time.Duration) time.Duration { return 3 * d }, false},
+		{"not at all", 3 * time.Second, func(time.Duration) time.Duration { return 0 }, false},
+	} {
+		for _, coarse := range []time.Duration{time.Millisecond, time.Second} {
+			var s sightings
+			seen, began := false, time.Now()
+			for d := 50 * time.Millisecond; d < 4*time.Second && !seen; d += 70 * time.Millisecond {
+				at := c.moves(d)
+				phase := (d + at) % coarse
+				_, seen = s.take(plan.Movement{Drift: plan.Duration(c.drift)}, began.Add(d), at-phase, at-phase+coarse)
+			}
+			if seen != c.want && !(c.name == "far too fast" && coarse == time.Second) { // which an answer in whole seconds does not tell
+				t.Errorf("%s, told to within %s: seen is %t", c.name, coarse, seen)
+			}
+		}
 	}
 }
 

@@ -24,15 +24,18 @@ const (
 	rail
 )
 
-// danger is the table: which danger a run with a nemesis and a workload must have met for which invariant. An invariant
-// without an entry passes on what was checked.
-var danger = []struct {
+// entry is a line of the table.
+type entry struct {
 	nemesis, workload  string
 	invariant, counter string
 	at                 point
 	perRun             bool // the minimum grows with the run; else it is 1
 	what               string
-}{
+}
+
+// danger is the table: which danger a run with a nemesis and a workload must have met for which invariant. An invariant
+// without an entry passes on what was checked.
+var danger = []entry{
 	{"pause", "payout", "INV-01", "stale_refused_payment", payment, true, "stale writes that payment-resource refused with FENCED_OUT"},
 	{"pause", "payout", "INV-02", "stale_refused_rail", rail, true, "stale submissions that rail-proxy refused with FENCED_OUT"},
 	{"pause", "payout", "INV-03", "stale_refused_payment", payment, true, "stale writes that payment-resource refused with FENCED_OUT"},
@@ -187,17 +190,30 @@ var danger = []struct {
 	{"restore-unguarded", "payout", "INV-04", "regrants_across", anywhere, false, "grants of a key that had been granted before the lock store was put back"},
 	{"restore-unguarded", "lock", "INV-04", "rewinds", anywhere, false, "lock stores put back that knew of fewer tokens than had been answered"},
 	{"restore-unguarded", "lock", "INV-04", "regrants_across", anywhere, false, "grants of a key that had been granted before the lock store was put back"},
-	{"disk-full", "payout", "INV-03", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "payout", "INV-03", "full_paydb", anywhere, false, "times that paydb's disk was seen to be full"},
 	{"disk-full", "payout", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
-	{"disk-full", "payout", "INV-04", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
-	{"disk-full", "payout", "DUR-01", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "payout", "DUR-01", "full_paydb", anywhere, false, "times that paydb's disk was seen to be full"},
+	{"disk-full", "payout", "DUR-01", "logs_exhausted", anywhere, false, "databases that ended for want of room for their log"},
 	{"disk-full", "payout", "DUR-01", "refused_full", anywhere, true, "calls that were answered 503 by whoever rests on a full disk"},
 	{"disk-full", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
-	{"disk-full", "lock", "INV-04", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
 	{"disk-full", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"disk-full", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that somebody else held"},
-	{"disk-full", "lock", "DUR-01", "full_disks", anywhere, false, "disks of databases that were seen to be full"},
+	{"disk-full", "lock", "DUR-01", "logs_exhausted", anywhere, false, "databases that ended for want of room for their log"},
 	{"disk-full", "lock", "DUR-01", "refused_full", anywhere, true, "calls that were answered 503 by whoever rests on a full disk"},
+}
+
+// dangerOnPG is what runs on PostgreSQL must have met besides: what happened to lockdb.
+var dangerOnPG = []entry{
+	{"clock", "payout", "INV-06", "lockdb_ahead", anywhere, false, "times that lockdb's clock was seen to be far ahead"},
+	{"clock", "payout", "INV-06", "lockdb_behind", anywhere, false, "times that lockdb's clock was seen to be far behind"},
+	{"clock", "payout", "INV-06", "early_ends_judged", anywhere, true, "early ends of grants that no wrong clock explains, after there had been one"},
+	{"clock", "lock", "INV-06", "lockdb_ahead", anywhere, false, "times that lockdb's clock was seen to be far ahead"},
+	{"clock", "lock", "INV-06", "lockdb_behind", anywhere, false, "times that lockdb's clock was seen to be far behind"},
+	{"clock", "lock", "INV-06", "early_ends_judged", anywhere, true, "early ends of grants that no wrong clock explains, after there had been one"},
+	{"disk-full", "payout", "INV-04", "full_lockdb", anywhere, false, "times that lockdb's disk was seen to be full"},
+	{"disk-full", "payout", "DUR-01", "full_lockdb", anywhere, false, "times that lockdb's disk was seen to be full"},
+	{"disk-full", "lock", "INV-04", "full_lockdb", anywhere, false, "times that lockdb's disk was seen to be full"},
+	{"disk-full", "lock", "DUR-01", "full_lockdb", anywhere, false, "times that lockdb's disk was seen to be full"},
 }
 
 // The minimum of refusals at a fence point: in a run that drives long enough, by backend (an etcd lease lasts longer, so
@@ -213,7 +229,11 @@ const (
 // Needs lists what passes of a run with settings s need.
 func Needs(s Settings) []Need {
 	var needs []Need
-	for _, d := range danger {
+	table := danger
+	if s.Backend != "etcd" {
+		table = slices.Concat(danger, dangerOnPG)
+	}
+	for _, d := range table {
 		if !slices.Contains(s.nemeses(), d.nemesis) || d.workload != s.Workload || d.at.off(s.Fencing) {
 			continue
 		}

@@ -4,7 +4,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fenceproof/checker/contract"
 )
+
+// apart is more than the 3 s for which what a wrong clock of lockdb's may have done excuses something.
+const apart = 5 * time.Second
 
 func TestAClockPlanMovesTheClocksOfTheLockStoreOfEveryServiceAndOfHoldersInEveryWay(t *testing.T) {
 	for seed := range uint64(20) {
@@ -12,6 +17,7 @@ func TestAClockPlanMovesTheClocksOfTheLockStoreOfEveryServiceAndOfHoldersInEvery
 			p.Nemesis = string(Clock)
 			p = generate(t, p)
 			targets, ways, holders := map[Target]int{}, map[string]int{}, map[Event]int{}
+			over := -Duration(apart) + Duration(3*time.Second) // LIN-01 judges what comes before the first one
 			for _, s := range p.Steps {
 				if s.Fault != Clock || s.At+s.For > p.Drive-Duration(clockBreak) {
 					t.Fatalf("%s, seed %d: step %+v", name, seed, s)
@@ -19,6 +25,12 @@ func TestAClockPlanMovesTheClocksOfTheLockStoreOfEveryServiceAndOfHoldersInEvery
 				targets[s.Target]++
 				if s.Target == Holder {
 					holders[s.On]++
+				}
+				if s.Target == Target(contract.LockDB) {
+					if s.At < over+Duration(apart) {
+						t.Errorf("%s, seed %d: lockdb's clock is moved at %s, and was until %s", name, seed, s.At, over)
+					}
+					over = s.At + s.For
 				}
 				if s.Target == Target(p.lockBackend()[0]) {
 					ways[way(s.Clock)]++
@@ -98,5 +110,9 @@ func TestAMovementThatCouldNotBeSeenOrIsNoneIsRefused(t *testing.T) {
 	p.Steps = []Step{{Fault: Clock, Target: "lock-client-1", At: second, For: second, Clock: &Movement{By: second}}}
 	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "serves nobody") {
 		t.Errorf("of a lock client's clock it says %v", err)
+	}
+	p.Steps = []Step{{Fault: Clock, Target: Holder, On: AcquireOK, For: second, Clock: &Movement{By: second}}} // who holds a key is a lock client
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "serves nobody") {
+		t.Errorf("of the clock of whoever holds a key in the lock workload it says %v", err)
 	}
 }

@@ -266,7 +266,7 @@ func (s Step) validate(p Plan) error {
 	if err := s.validateMessage(p); err != nil {
 		errs = append(errs, err)
 	}
-	for _, err := range []error{s.validateEnd(p), s.validateNetwork(p), s.validateRevoke(), s.validateClock(), s.validateDisk(p), s.validateRestore(p), s.validateFailover(p)} {
+	for _, err := range []error{s.validateEnd(p), s.validateNetwork(p), s.validateRevoke(), s.validateClock(p), s.validateDisk(p), s.validateRestore(p), s.validateFailover(p)} {
 		if err != nil {
 			errs = append(errs, err)
 		}
