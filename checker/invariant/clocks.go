@@ -21,6 +21,9 @@ type clocks struct {
 	wrong map[int]bool // windows in which lockdb's clock is, or may be, wrong
 	right int64        // when it was last seen to be right again, by T
 
+	late    map[int]bool // of wrong, those in which it was seen to be far behind
+	refused int64        // renewals and heartbeats that were answered 503 meanwhile: nothing is extended by that clock
+
 	early     map[int]bool // of wrong, those in which it is ahead of the true time, all the while or now and then
 	lastEarly int64        // when the last of them was over, by T
 	everWrong bool
@@ -30,7 +33,7 @@ type clocks struct {
 const farOff = time.Minute
 
 func newClocks() clocks {
-	return clocks{held: map[string]int64{}, aims: map[int]bool{}, wrong: map[int]bool{}, early: map[int]bool{}}
+	return clocks{held: map[string]int64{}, aims: map[int]bool{}, wrong: map[int]bool{}, late: map[int]bool{}, early: map[int]bool{}}
 }
 
 func (c *clocks) hear(e *history.Event) {
@@ -48,6 +51,8 @@ func (c *clocks) hear(e *history.Event) {
 	case "seen":
 		c.seen(target, e)
 		delete(c.aims, e.Window)
+	case "heal":
+		delete(c.late, e.Window)
 	case "healed":
 		if c.wrong[e.Window] {
 			c.right = e.T
@@ -68,6 +73,7 @@ func (c *clocks) seen(target contract.Process, e *history.Event) {
 			c.ahead++
 		} else if by <= -farOff {
 			c.behind++
+			c.late[e.Window] = true
 		}
 	case target.IsEtcd():
 		c.stores++
@@ -93,13 +99,15 @@ func forward(e *history.Event) bool {
 	return by > 0 || drift > 0 || by == 0 && drift == 0
 }
 
-// call follows who has which key.
+// call follows who has which key, and who is refused while lockdb is behind.
 func (c *clocks) call(e *history.Event) {
 	switch {
 	case e.Op == contract.OpAcquire && e.Stage == history.Delivered && e.Granted > 0:
 		c.held[e.Key] = e.Granted
 	case e.Op == contract.OpRelease && e.Stage == history.Received && c.held[e.Key] == e.Token:
 		delete(c.held, e.Key)
+	case e.Stage == history.Answered && e.Status == 503 && len(c.late) > 0 && (e.Op == contract.OpRenew || e.Op == contract.OpHeartbeat):
+		c.refused++
 	}
 }
 
@@ -120,7 +128,7 @@ func (c *clocks) lockdbWasAhead(from int64) bool {
 }
 
 func (c *clocks) ofStores() map[string]int64 {
-	return map[string]int64{"clocks_of_stores": c.stores, "lockdb_ahead": c.ahead, "lockdb_behind": c.behind}
+	return map[string]int64{"clocks_of_stores": c.stores, "lockdb_ahead": c.ahead, "lockdb_behind": c.behind, "refused_behind": c.refused}
 }
 
 // ofClients are the counts of whom a wall clock must not matter to.

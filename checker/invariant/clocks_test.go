@@ -168,6 +168,29 @@ func TestALockDatabaseThatWasAheadHidesNoLaterEnd(t *testing.T) {
 	}
 }
 
+func TestARefusalCountsForAClockThatIsBehindOnlyWhileItIs(t *testing.T) {
+	w := bank()
+	refused := func(op contract.Op, status int) {
+		r := w.send(history.Event{Op: op, Proc: "executor-1", Key: keyPrefix + "alice", Session: "session-executor-1"})
+		r.answer = answer{status: status, code: contract.NotLeader}
+		w.reply(r)
+	}
+	refused(contract.OpRenew, 503)
+	w.moveClock("lockdb", 1, 0, "", "-1h0m0s", "inject", "seen")
+	refused(contract.OpRenew, 503)
+	refused(contract.OpHeartbeat, 503)
+	refused(contract.OpHeartbeat, 200)
+	refused(contract.OpAcquire, 503) // is no extension
+	w.moveClock("lockdb", 1, 0, "", "-1h0m0s", "heal")
+	refused(contract.OpHeartbeat, 503)
+	w.moveClock("lockdb", 1, 0, "", "-1h0m0s", "healed")
+	w.moveClock("lockdb", 2, 0, "", "1h0m0s", "inject", "seen")
+	refused(contract.OpRenew, 503)
+	if got := judged(w.events, nil)["INV-06"].Danger["refused_behind"]; got != 2 {
+		t.Errorf("%d refusals, want 2", got)
+	}
+}
+
 // A release is one whatever the clock showed. Nothing has to be excused there.
 func TestWhatWasGivenBackIsJudgedWhateverTheClockOfTheLockDatabaseShowed(t *testing.T) {
 	w := bank()
