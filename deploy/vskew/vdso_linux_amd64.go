@@ -125,7 +125,9 @@ func (v *vdso) missing() (steps []write) {
 	return steps
 }
 
-// inside tells whether code at address is in the middle of what a jump replaces.
+// inside tells whether code at address is in the middle of what a jump replaces. Of a thread that is in a signal's handler it is
+// asked where that is; what the signal has interrupted is on the thread's stack, and nobody looks there. It would have to be
+// one of the first instructions of a clock function.
 func (v *vdso) inside(address int64) bool {
 	for _, e := range entries {
 		if from := v.funcs[e.name]; address > from && address < from+jumpSize {
