@@ -43,7 +43,7 @@ func (c *clocks) hear(e *history.Event) {
 	target := contract.Process(e.Target)
 	switch e.Phase {
 	case "inject":
-		c.aims[e.Window] = e.Token > 0 && c.held[e.Key] == e.Token
+		c.aims[e.Window] = e.Token > 0 && c.isHeld(e.Token)
 		if target == contract.LockDB {
 			c.wrong[e.Window], c.everWrong = true, true
 			c.early[e.Window] = forward(e)
@@ -82,6 +82,17 @@ func (c *clocks) seen(target contract.Process, e *history.Event) {
 	default:
 		c.others++
 	}
+}
+
+// isHeld tells whether somebody has a key under the token. What the steps of holders begin with names it, and not always the
+// key.
+func (c *clocks) isHeld(token int64) bool {
+	for _, t := range c.held {
+		if t == token {
+			return true
+		}
+	}
+	return false
 }
 
 // shift is a movement as the log has it, 0 where it has none of that name.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"fenceproof/checker/contract"
 	"fenceproof/nemesis"
 	"fenceproof/nemesis/plan"
 	"fenceproof/workloads"
@@ -118,5 +119,15 @@ func TestGrantsAreListedPageByPage(t *testing.T) {
 	})
 	if err != nil || len(all) != 3 || all[2].Key != "d" || all[2].FencingToken != 9007199254740993 {
 		t.Errorf("%v after %q: %v", all, asked, err)
+	}
+}
+
+func TestOnlyAfterLockdbsClockIsThereAnythingToSetRight(t *testing.T) {
+	left, err := target{}.ClockHealed(t.Context(), contract.PayDB)
+	if left != "" || err != nil {
+		t.Errorf("after paydb's it says %q, %v", left, err)
+	}
+	if _, err := (target{}).ClockHealed(t.Context(), contract.LockDB); err == nil || !strings.Contains(err.Error(), "no operator") {
+		t.Errorf("without anybody who could do it, it says %v", err)
 	}
 }
