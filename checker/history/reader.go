@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// ErrEmpty says that a folder holds nothing of a history: there is no file, or each ends before its header does.
+var ErrEmpty = errors.New("no file there has a header")
+
 // suffixes of a history's files, in the order in which they are looked for.
 var suffixes = []string{".ndjson", ".ndjson.zst", ".ndjson.gz"}
 
@@ -29,7 +32,7 @@ type Reader struct {
 }
 
 // Open opens the history in dir: the file of every witness that the headers promise, and of every other that is there.
-// It refuses a folder without any history, files of different runs, and files of a later version of the format.
+// It refuses a folder without any history (ErrEmpty), files of different runs, and files of a later version of the format.
 func Open(dir string) (*Reader, error) {
 	r := &Reader{gaps: map[Witness]string{}}
 	paths, err := find(dir)
@@ -43,7 +46,7 @@ func Open(dir string) (*Reader, error) {
 		}
 	}
 	if len(r.files) == 0 {
-		return nil, fmt.Errorf("open the history in %s: no file there has a header; a history is a folder of <witness>.ndjson files", dir)
+		return nil, fmt.Errorf("open the history in %s: %w; a history is a folder of <witness>.ndjson files", dir, ErrEmpty)
 	}
 	for _, w := range r.header.expected() {
 		if _, ok := paths[w]; !ok {

@@ -21,6 +21,11 @@ func Recheck(dir string) (*verdict.Run, error) {
 	return v, nil
 }
 
+// Write writes a verdict that Recheck gave of the run in dir, and its reports, where the run was ended before it could.
+func Write(dir string, v *verdict.Run) error {
+	return errors.Join(v.Write(dir), writeReports(dir, v))
+}
+
 // ReadRecorded reads it from a header. The error says what the header lacks.
 func ReadRecorded(h history.Header) (Recorded, error) {
 	var r Recorded

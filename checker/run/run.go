@@ -50,7 +50,8 @@ type state struct {
 }
 
 // Verify does one run and writes verdict.json and the report. When ctx ends early it heals, judges what there is and
-// reports that. The error is the harness's own failure; what the run found is in the verdict.
+// reports that. The error is the harness's own failure; what the run found is in the verdict, which comes with the error
+// once it is on disk.
 func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	out := newProgress(cfg)
 	found, err := prepare(ctx, cfg, out)
@@ -85,15 +86,15 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	r.out.say("plan", "the run's folder is %s", filepath.Join(cfg.Runs, id))
 	runErr := r.live(ctx, found)
 	v, err := r.conclude(runErr)
-	if err != nil {
+	if v == nil {
 		return nil, errors.Join(runErr, err)
 	}
 	r.watched(v)
-	if err := Print(cfg.Out, v, cfg.Quiet); err != nil {
-		return nil, errors.Join(runErr, err)
+	err = errors.Join(err, Print(cfg.Out, v, cfg.Quiet))
+	if err == nil {
+		r.out.say("", "the report is %s", filepath.Join(cfg.Runs, id, reportFile))
 	}
-	r.out.say("", "the report is %s", filepath.Join(cfg.Runs, id, reportFile))
-	return v, runErr
+	return v, errors.Join(runErr, err)
 }
 
 func (r *state) describe() string {
@@ -225,7 +226,8 @@ func (r *state) enter(phase string) {
 	r.out.begin(phase)
 }
 
-// conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read.
+// conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read. What
+// fails once the verdict is written does not take it back.
 func (r *state) conclude(harness error) (*verdict.Run, error) {
 	r.out.begin("judge")
 	v, err := judge(r.dir, harness, linear.Options{Run: r.dir})
@@ -236,10 +238,7 @@ func (r *state) conclude(harness error) (*verdict.Run, error) {
 		return nil, err
 	}
 	r.out.begin("report")
-	if err := writeReports(r.dir, v); err != nil {
-		return nil, err
-	}
-	return v, pointLatest(r.cfg.Runs, r.id)
+	return v, errors.Join(writeReports(r.dir, v), pointLatest(r.cfg.Runs, r.id))
 }
 
 func writeReports(dir string, v *verdict.Run) error {

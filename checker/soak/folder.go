@@ -67,6 +67,8 @@ type Folder struct {
 	head  header
 	Lines []Line
 
+	swept    []string // runs that had not come to their end, and are gone
+	saved    []Line   // such runs that had found a violation
 	file     *os.File
 	stripped map[string]bool // runs of which no more than the verdict is left
 }
@@ -260,7 +262,7 @@ func excess(lines []Line) []string {
 	var strip, open []string
 	for _, l := range lines {
 		switch {
-		case l.Failed != "" || l.Status == verdict.Violated:
+		case l.Failed != "" || l.Besides != "" || l.Status == verdict.Violated:
 		case l.Status == verdict.Pass:
 			strip = append(strip, l.Run)
 		default:

@@ -40,7 +40,9 @@ Its folder holds a line per finished run (soak.ndjson), the summary (summary.jso
 that passed the verdict, of those that were violated or in which the harness failed everything, and of those that were
 inconclusive or not exercised everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder
 that is there, a soak that was interrupted goes on; flags that are not given are then as they were, and --drive,
---etcd-members and the programs cannot be others: another build takes a new folder.
+--etcd-members and the programs cannot be others: another build takes a new folder. A run that was killed together with
+its soak is judged by what it left: a violation counts and is kept, anything else is removed and done again. So is a run
+in which the harness failed before its verdict was written; a verdict that is on disk counts, and the failure is told beside it.
 
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
 254 wrong usage, 255 the harness itself failed.`,
