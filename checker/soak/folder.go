@@ -73,17 +73,17 @@ type Folder struct {
 	stripped map[string]bool // runs of which no more than the verdict is left
 }
 
-// Exists tells whether a soak was begun in dir.
-func Exists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, settingsFile))
-	return err == nil
-}
-
 // Read reads what a soak has left in dir. It changes nothing. A last line that was not written to its end counts for
-// nothing.
+// nothing. A folder without a soak, and one with a part of one, are refused.
 func Read(dir string) (*Folder, error) {
 	f := &Folder{Dir: dir, stripped: map[string]bool{}}
-	text, err := os.ReadFile(filepath.Join(dir, settingsFile))
+	switch begun, err := Begun(dir); {
+	case err != nil:
+		return nil, err
+	case !begun:
+		return nil, fmt.Errorf("read the soak in %s: there is no %s", dir, settingsFile)
+	}
+	text, err := readFile(filepath.Join(dir, settingsFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the soak in %s: %w", dir, err)
 	}
@@ -93,7 +93,7 @@ func Read(dir string) (*Folder, error) {
 	if f.head.Schema > Schema {
 		return nil, fmt.Errorf("read the soak in %s: it has version %d, this program reads up to %d: use a newer one", dir, f.head.Schema, Schema)
 	}
-	text, err = os.ReadFile(filepath.Join(dir, linesFile))
+	text, err = readFile(filepath.Join(dir, linesFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read the soak in %s: %w", dir, err)
 	}
@@ -169,7 +169,11 @@ func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session, leav
 
 // begun is the soak in dir as it was left, an empty one where none was begun. It is refused where other programs began it.
 func begun(dir, digest string) (*Folder, error) {
-	if !Exists(dir) {
+	there, err := Begun(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
 		return &Folder{Dir: dir, stripped: map[string]bool{}}, nil
 	}
 	f, err := Read(dir)
@@ -184,7 +188,7 @@ func lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the soak: %w", err)
 	}
-	file, err := os.OpenFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := openFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
 	}

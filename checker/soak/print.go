@@ -3,7 +3,6 @@ package soak
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -152,7 +151,7 @@ func (s *Summary) Into(doc string) (string, error) {
 
 // Placed tells whether the document in a file has a place for the matrix.
 func Placed(file string) error {
-	doc, err := os.ReadFile(file)
+	doc, err := readFile(file)
 	if err != nil {
 		return fmt.Errorf("read the document: %w", err)
 	}
@@ -164,7 +163,7 @@ func Placed(file string) error {
 
 // WriteInto puts the matrix into the document in a file.
 func (s *Summary) WriteInto(file string) error {
-	doc, err := os.ReadFile(file)
+	doc, err := readFile(file)
 	if err != nil {
 		return fmt.Errorf("read the document: %w", err)
 	}

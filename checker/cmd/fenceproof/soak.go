@@ -41,8 +41,8 @@ that passed the verdict, of those that were violated or in which the harness fai
 inconclusive or not exercised everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder
 that is there, a soak that was interrupted goes on; flags that are not given are then as they were, and --drive,
 --etcd-members and the programs cannot be others: another build takes a new folder. A run that was killed together with
-its soak is judged by what it left: a violation counts and is kept, anything else is removed and done again. So is a run
-in which the harness failed before its verdict was written; a verdict that is on disk counts, and the failure is told beside it.
+its soak is judged by what it left: a violation counts and is kept, anything else is removed and done again. A run in
+which the harness failed is done again as well, unless its verdict is on disk: that counts, and the failure is told beside.
 
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
 254 wrong usage, 255 the harness itself failed.`,
@@ -164,14 +164,10 @@ func (f *soakFlags) resume(given *pflag.FlagSet) error {
 	if f.into == "" {
 		return nil
 	}
-	if !soak.Exists(f.into) {
-		entries, err := os.ReadDir(f.into)
-		switch {
-		case err == nil && len(entries) > 0:
-			return usage("--into %s: the folder is there, and no soak is in it", f.into)
-		case err != nil && !errors.Is(err, os.ErrNotExist):
-			return usage("--into: %w", err)
-		}
+	switch begun, err := soak.Begun(f.into); {
+	case err != nil:
+		return usage("--into: %w", err)
+	case !begun:
 		return nil
 	}
 	before, err := soak.Read(f.into)
@@ -252,9 +248,6 @@ func soakSummary(c *cobra.Command, dirs []string, doc string) error {
 	}
 	var folders []*soak.Folder
 	for _, dir := range dirs {
-		if !soak.Exists(dir) {
-			return usage("%s is no soak's folder: it has no soak.json", dir)
-		}
 		f, err := soak.Read(dir)
 		if err != nil {
 			return usage("%w", err)

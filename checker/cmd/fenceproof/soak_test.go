@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,6 +180,28 @@ func TestASoakIsContinuedWithTheRunsThatItBeganWithOrNotAtAll(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("it left %v (%v)", left, err)
+	}
+}
+
+func TestAFolderWithAPartOfASoakOrWithAPipeInItIsRefused(t *testing.T) {
+	for says, spoil := range map[string]func(dir string) error{
+		"has soak.ndjson and no soak.json, so what it runs is not known: put its soak.json back, or begin another soak in a new folder": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "soak.ndjson"), []byte("{}\n"), 0o644)
+		},
+		"soak.json is no regular file": func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "soak.json"), 0o644) },
+	} {
+		dir := t.TempDir()
+		if err := spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"soak", "summary", dir}, {"soak", "--rounds", "1", "--into", dir}} {
+			if out, status := fenceproof(t, args...); status != exitUsage || !strings.Contains(out, says) {
+				t.Errorf("%v: status %d: %s", args, status, out)
+			}
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("it left %v (%v)", left, err)
+		}
 	}
 }
 
