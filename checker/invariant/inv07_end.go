@@ -3,6 +3,7 @@ package invariant
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"fenceproof/checker/history"
@@ -22,43 +23,58 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 			f.unresolved++
 		}
 	}
-	for _, id := range sortedWrites(f.pending) {
-		for _, w := range f.pending[id] {
-			f.never(id, w)
+	for _, under := range sortedTokens(f.pending) {
+		waiting := f.pending[under]
+		delete(f.pending, under)
+		var convicted []writeID
+		for _, w := range waiting {
+			if id := w.of(under.account); !slices.Contains(convicted, id) && f.never(id, w) {
+				convicted = append(convicted, id)
+			}
 		}
 	}
 	for _, id := range sortedWrites(f.suspects) {
-		q := f.suspects[id]
-		switch {
-		case q.wrote == nil:
-		case f.pending[id] != nil: // whose token nobody was heard to be granted: those are judged above
-		case q.aside, f.open:
-			f.unresolved++
-		case q.maybe(): // the late answer may have told again what one that nobody saw had granted
-			f.unresolved++
-			f.doubt = fmt.Sprintf("account %s was written to with token %d (%s) before any answer was seen to grant it, and the answer to an earlier acquire of the key was lost: whether that one had granted it, nobody can tell",
-				id.account.id, id.token, id.op)
-		default:
-			f.convict(id, q, *q.wrote)
+		if q := f.suspects[id]; q.wrote != nil && f.key(keyPrefix+id.account.id).at(id.token) != 0 {
+			f.late(id, q)
 		}
 	}
 }
 
-// never judges a write whose token was not seen answered to anybody.
-func (f *granted) never(id writeID, w signedWrite) {
-	key := keyPrefix + id.account.id
-	k := f.key(key)
+// late judges the write of suspects whose token was answered after they had been received.
+func (f *granted) late(id writeID, q *suspicion) {
 	switch {
-	case k.at(id.token) != 0, k.logged.has(id.token) && k.unknown != 0:
-		f.checked++
-		return
-	case f.open, id.token <= k.forgotten, k.logged.has(id.token), k.logged.dropped(id.token): // by whoever went past the wiretap, or before it
+	case f.open:
 		f.unresolved++
-		return
+	case len(q.requests) == 0 && !q.more: // each was refused: the write is the proper one's
+		f.checked++
+	case q.alone():
+		f.convict(id, q, *q.wrote)
+	case q.maybe(): // the late answer may have told again what one that nobody saw whole had granted
+		f.uncertain("account %s was written to with token %d (%s) before any answer was seen to grant it, and of an earlier answer to an acquire of the key only a part came: whether that one had granted it, nobody can tell", id)
+	case q.more:
+		f.uncertain("account %s was written to with token %d (%s), asked for before any answer granted it more often than is followed: whose write it is, nobody can tell", id)
+	default:
+		f.uncertain("account %s was written to with token %d (%s), asked for before any answer granted it and again after: whose write it is, nobody can tell", id)
 	}
-	if q := f.suspects[id]; q != nil && !q.aside {
+}
+
+// never judges a write whose token was not seen answered to anybody, and tells whether that convicted a suspect.
+func (f *granted) never(id writeID, w signedWrite) (convicted bool) {
+	key := keyPrefix + id.account.id
+	k, q := f.key(key), f.suspects[id]
+	switch {
+	case f.open, k.unheard(id.token):
+		f.unresolved++
+		return false
+	case k.partial != 0 && k.has(id.token) && (q == nil || q.more || q.maybe()):
+		f.uncertain("account %s was written to with token %d (%s), and of the answer to an acquire of the key only a part came: whether that one had granted it, nobody can tell", id)
+		return false
+	case q != nil && len(q.requests) > 0:
 		f.convict(id, q, w)
-		return
+		return true
+	case id.token <= k.forgotten:
+		f.unresolved++
+		return false
 	}
 	f.checked++
 	what := "which was never granted for key " + key
@@ -73,6 +89,7 @@ func (f *granted) never(id writeID, w signedWrite) {
 	}
 	f.report(fmt.Sprintf("account %s was written to with token %d (%s), %s", id.account.id, id.token, id.op, what), wants,
 		w.show(), f.book.key(key).answered.event, id.account.payment.event, id.account.rail.event)
+	return false
 }
 
 func (f *granted) Verdict() verdict.Invariant {
@@ -81,21 +98,25 @@ func (f *granted) Verdict() verdict.Invariant {
 	return v
 }
 
+func (u underToken) compare(v underToken) int {
+	return cmp.Or(cmp.Compare(u.account.id, v.account.id), cmp.Compare(u.token, v.token))
+}
+
+func sortedTokens[V any](m map[underToken]V) []underToken {
+	return slices.SortedFunc(maps.Keys(m), underToken.compare)
+}
+
 func sortedWrites[V any](m map[writeID]V) []writeID {
-	var ids []writeID
-	for id := range m {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b writeID) int {
-		switch {
-		case a.account.id != b.account.id:
-			return cmp.Compare(a.account.id, b.account.id)
-		case a.token != b.token:
-			return cmp.Compare(a.token, b.token)
-		}
-		return cmp.Compare(a.op, b.op)
+	return slices.SortedFunc(maps.Keys(m), func(a, b writeID) int {
+		return cmp.Or(a.underToken.compare(b.underToken), cmp.Compare(a.op, b.op), cmp.Compare(a.payout.name(), b.payout.name()))
 	})
-	return ids
+}
+
+func (p *payout) name() string {
+	if p == nil {
+		return ""
+	}
+	return p.id
 }
 
 func sortedAuthorships[V any](m map[authorship]V) []authorship {

@@ -123,6 +123,14 @@ func (c *call) unanswered(msg string) {
 	c.mark(history.Answered, contract.Info, msg)
 }
 
+// torn completes a call of whose answer only a part came, head and all. That part goes on to the client, and what it tells
+// the client nobody knows: so it stands in the event.
+func (c *call) torn(part []byte, msg string) {
+	e := c.event
+	e.Stage, e.Type, e.Msg, e.Res, e.Outcome = history.Answered, contract.Info, msg, clip(part), c.reported
+	c.relay.record(e)
+}
+
 // answered completes a call with the server's whole answer, and fills in what the answer says for the stages after it.
 func (c *call) answered(status int, body []byte) {
 	e := &c.event
