@@ -107,13 +107,21 @@ func dangersOf(v *verdict.Run) []Danger {
 	}
 	var all []Danger
 	for _, n := range verdict.Needs(v.Settings) {
-		count := counted[n.Invariant][n.Counter]
-		i := slices.IndexFunc(all, func(d Danger) bool { return d.Name == n.Counter })
+		all = append(all, Danger{n.Counter, n.What, counted[n.Invariant][n.Counter], n.Min})
+	}
+	return merged(all)
+}
+
+// merged tells each danger once: by its first name, where invariants have different counters for the same.
+func merged(dangers []Danger) []Danger {
+	var all []Danger
+	for _, d := range dangers {
+		i := slices.IndexFunc(all, func(o Danger) bool { return o.Name == d.Name || o.What == d.What })
 		if i < 0 {
-			all = append(all, Danger{n.Counter, n.What, count, n.Min})
+			all = append(all, d)
 			continue
 		}
-		all[i].Count, all[i].Need = min(all[i].Count, count), max(all[i].Need, n.Min)
+		all[i].Count, all[i].Need = min(all[i].Count, d.Count), max(all[i].Need, d.Need)
 	}
 	return all
 }

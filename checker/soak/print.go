@@ -122,7 +122,7 @@ func (c CellSummary) other() string {
 // conditions are when, on what and with which commands the matrix was made.
 func (s *Summary) conditions() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s in %s of running. Made by:\n\n", number(s.Counts.Runs, "run"), s.Took.Round(time.Minute))
+	fmt.Fprintf(&b, "%s in %s of running. Made by:\n\n", number(s.Counts.Runs, "run"), s.Took.Round(time.Second))
 	for _, x := range s.Sessions {
 		fmt.Fprintf(&b, "- `%s` on %s, %s with %s, %s", x.Command, x.Started.UTC().Format("2 January 2006"), x.OS, number(x.Cores, "core"), x.Go)
 		if x.Commit != "" {

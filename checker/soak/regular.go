@@ -56,6 +56,19 @@ func Begun(dir string) (bool, error) {
 	return false, nil
 }
 
+// GoingOn tells whether a soak is going on in dir.
+func GoingOn(dir string) (bool, error) {
+	f, err := openFile(filepath.Join(dir, linesFile), os.O_RDONLY)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look whether a soak is going on in %s: %w", dir, err)
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK), nil
+}
+
 // openFile opens a file that has to be a regular one: a pipe would wait for somebody at its other end, and a device may
 // never end.
 func openFile(path string, flag int) (*os.File, error) {

@@ -250,7 +250,7 @@ func dangersIn(lines []Line) []DangerSummary {
 	var all []DangerSummary
 	counts, met := map[string][]int64{}, map[string]int{}
 	for _, l := range lines {
-		for _, d := range l.Dangers {
+		for _, d := range merged(l.Dangers) { // older lines have some under two names
 			if counts[d.Name] == nil {
 				all = append(all, DangerSummary{Name: d.Name, What: d.What})
 			}

@@ -76,8 +76,8 @@ func (f *soakFlags) declare(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Mixes, "mixes", 0, "in each round, so many runs besides that two nemeses break at once, which the seed chooses")
 	listVar(fs, &f.Backends, "backend", plan.Backends(), plan.Backends(), "lock backends", false)
 	listVar(fs, &f.Workloads, "workload", plan.Workloads(), plan.Workloads(), "what drives the system", false)
-	fs.IntVar(&f.Members, "etcd-members", 0, "members of the etcd backend: 1, 3 or 5 (default 1)")
-	fs.DurationVar(&f.Drive, "drive", run.DefaultDrive, "how long each run is driven and broken")
+	fs.IntVar(&f.Members, "etcd-members", 0, "members of the etcd backend, where it is among the backends: 1, 3 or 5 (default 1)")
+	fs.DurationVar(&f.Drive, "drive", run.DefaultDrive, "how long each run is driven and broken, 1s to 1h")
 	fs.IntVar(&f.Jobs, "jobs", 1, "runs at a time; 2 do on two cores")
 	fs.StringVar(&f.into, "into", "", "folder of the soak (default runs/soak-<time>); one that is there is continued")
 	fs.StringVar(&f.doc, "doc", "", "put the matrix into this file as well, between the lines that mark its place")
@@ -89,6 +89,9 @@ func soakAll(c *cobra.Command, f soakFlags) error {
 	}
 	if err := f.Validate(); err != nil {
 		return usage("%w", err)
+	}
+	if c.Flags().Changed("etcd-members") && f.Members != 0 && !slices.Contains(f.Backends, plan.BackendEtcd) {
+		return usage("--etcd-members %d: no backend of these runs is etcd, which has 1, 3 or 5; add --backend etcd, or leave the members out", f.Members)
 	}
 	if f.doc != "" {
 		if err := soak.Placed(f.doc); err != nil {

@@ -210,8 +210,11 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 		"a plan that is not there":   {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
 		"plan and nemesis together":  {[]string{"verify", "--plan", "../../../docs/experiment/plan.json", "--nemesis", "pause"}, "exclude one another"},
 		"an empty expectation":       {[]string{"verify", "--expect", ""}, "INV-02,INV-05,INV-03?"},
+		"a drive of a moment":        {[]string{"verify", "--duration", "1ms"}, "--duration is 1ms; at least 1s, at most 1h0m0s"},
+		"a drive back in time":       {[]string{"verify", "--duration", "-1s"}, "--duration is -1s; at least 1s, at most 1h0m0s"},
 		"a drive of years":           {[]string{"verify", "--duration", "100000h"}, "at most 1h"},
 		"recheck of nothing":         {[]string{"recheck"}, "runs/latest"},
+		"a transcript of no run":     {[]string{"transcript", "nowhere"}, "nowhere is no run: it has no folder history"},
 		"no plan":                    {[]string{"verify", "--plan", ""}, "--plan is empty"},
 		"runs without a folder":      {[]string{"verify", "--runs", ""}, "--runs is empty"},
 		"a sweep without a folder":   {[]string{"sweep", "--runs", ""}, "--runs is empty"},
@@ -258,6 +261,15 @@ func TestRecheckOfWhatHasNoEndSaysSoAndDoesNotWait(t *testing.T) {
 	}
 	if out, status := fenceproof(t, "recheck", folder); status != exitHarness || !strings.Contains(out, "wiretap.ndjson is no regular file") {
 		t.Errorf("status %d:\n%s", status, out)
+	}
+	empty := t.TempDir()
+	if err := os.Mkdir(filepath.Join(empty, "history"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"recheck", "transcript", "replay"} {
+		if out, status := fenceproof(t, command, empty); status != exitUsage || !strings.Contains(out, "no file there has a header") {
+			t.Errorf("%s: status %d:\n%s", command, status, out)
+		}
 	}
 	pipe := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(pipe, "history"), 0o600); err != nil {
