@@ -151,6 +151,9 @@ func TestARunThatFailedAfterItsVerdictCountsByItAndIsNotDoneAgain(t *testing.T) 
 			if err != nil || s.Status != c.status || s.Exit != c.exit || s.Counts.Runs != 1 || len(s.Failures) != 0 || !strings.Contains(s.Reason, "besides, the harness failed in pause, payout on pg, seed 1") {
 				t.Errorf("%v, %+v\n%s", err, s, out)
 			}
+			if html, err := os.ReadFile(filepath.Join(o.Into, pageFile)); err != nil || !strings.Contains(string(html), "seed 1</b>, after its verdict ("+string(c.status)+"), which counts: ") {
+				t.Errorf("the page does not tell the failure (%v)", err)
+			}
 			if len(s.Besides) != 1 || !strings.Contains(s.Besides[0].Besides, "no room") || len(s.Kept) != 1 {
 				t.Errorf("%+v", s)
 			}

@@ -326,9 +326,14 @@ func replace(path string, content []byte) error {
 	mode := fs.FileMode(0o644)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
-		if is, err := os.Stat(path); err == nil {
-			mode = is.Mode().Perm()
+		is, err := os.Stat(path)
+		if err == nil && !is.Mode().IsRegular() { // a device would be gone
+			err = irregular(path)
 		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+		mode = is.Mode().Perm()
 	}
 	t, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -114,6 +114,10 @@ func endOf(text string) string {
 // finding is the verdict of the run in dir. Where there is none, because the run was ended before it came to one, its
 // history is judged, and the finding is what that shows where it is a violation. It is nil where there is nothing.
 func finding(dir string) (*verdict.Run, error) {
+	path := filepath.Join(dir, verdict.FileName)
+	if is, err := os.Stat(path); err == nil && !is.Mode().IsRegular() {
+		return nil, irregular(path)
+	}
 	v, err := verdict.Read(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

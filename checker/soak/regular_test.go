@@ -49,6 +49,17 @@ func TestAPipeOrADeviceInPlaceOfAFileIsRefusedAndNotWaitedFor(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{summaryFile, pageFile} {
+		f := folderOf(t, nil, ran("pause", 1, "pass"))
+		pipe := filepath.Join(t.TempDir(), "pipe")
+		if err := errors.Join(syscall.Mkfifo(pipe, 0o644), os.Symlink(pipe, filepath.Join(f.Dir, name))); err != nil {
+			t.Fatal(err)
+		}
+		err := soon(t, func() error { _, err := f.Summarise(); return err })
+		if is, e := os.Stat(pipe); err == nil || !strings.Contains(err.Error(), pipe+" is no regular file") || e != nil || is.Mode().IsRegular() {
+			t.Errorf("%s: %v; the pipe is %v (%v)", name, err, is.Mode(), e)
+		}
+	}
 	doc := filepath.Join(t.TempDir(), "doc.md")
 	if err := syscall.Mkfifo(doc, 0o644); err != nil {
 		t.Fatal(err)

@@ -2,12 +2,15 @@ package soak
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"fenceproof/checker/run"
 	"fenceproof/checker/synthetic"
@@ -72,6 +75,51 @@ func TestARunThatWasKilledWithItsSoakIsJudgedByItsHistoryBeforeItGoes(t *testing
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("it does not say %q:\n%s", says, out)
 		}
+	}
+}
+
+func TestARunThatFailedBeforeItsVerdictIsJudgedByItsHistory(t *testing.T) {
+	for planted, counts := range map[synthetic.Violation]int{synthetic.PaidTwice: 1, "": 0} {
+		from := &Folder{Dir: t.TempDir()}
+		const id = "20260102T000000.000Z-payout-pg-pause-1"
+		ended(t, from, id, 1, planted)
+		o, out := scriptedSoak(t, scripted(t, `mkdir -p "$runs"; cp -r "`+filepath.Join(from.Dir, runsDir, id)+`" "$dir"; echo no room; exit 255`), 1)
+		s, err := Run(t.Context(), o)
+		if !errors.Is(err, ErrHarness) || s.Counts.Violated != counts || s.Counts.Runs != counts || len(s.Besides) != counts || len(s.Failures) != 1-counts {
+			t.Errorf("%q: %v, %+v\n%s", planted, err, s, out)
+		}
+		if !strings.Contains(out.String(), "no room") {
+			t.Errorf("%q: it does not say what failed:\n%s", planted, out)
+		}
+	}
+}
+
+func TestAnInterruptedRunThatIsKilledIsJudgedByItsHistoryBeforeItGoes(t *testing.T) {
+	for planted, counts := range map[synthetic.Violation]bool{synthetic.PaidTwice: true, "": false} {
+		from := &Folder{Dir: t.TempDir()}
+		const id = "20260102T000000.000Z-payout-pg-pause-1"
+		ended(t, from, id, 1, planted)
+		dir := t.TempDir()
+		ctx, stop := context.WithCancel(t.Context())
+		go stopOnce(ctx, filepath.Join(dir, "begun"), stop)
+		x := &child{exe: scripted(t, `trap '' TERM; cp -r "`+filepath.Join(from.Dir, runsDir, id)+`" "$dir"; touch "$runs/begun"; while :; do sleep 0.01; done`), runs: dir,
+			output: filepath.Join(t.TempDir(), "out"), env: os.Environ(), overdue: 300 * time.Millisecond, grace: 0, task: Task{Cell: Cell{"pause", "pg", "payout"}, Nemesis: "pause", Seed: 1}}
+		if o, err := x.do(ctx); err != nil || !o.cut || o.counts() != counts {
+			t.Errorf("%q: %v, %+v", planted, err, o)
+		}
+		stop()
+	}
+}
+
+func TestARunWhoseVerdictIsAPipeIsNotWaitedFor(t *testing.T) {
+	f := folderOf(t, nil)
+	const id = "20260102T030405.000Z-payout-pg-pause-1"
+	pipe := filepath.Join(f.Dir, runsDir, id, "verdict.json")
+	if err := errors.Join(os.Mkdir(filepath.Dir(pipe), 0o755), syscall.Mkfifo(pipe, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := soon(t, func() error { return f.sweepAway([]string{id}) }); err == nil || !strings.Contains(err.Error(), pipe+" is no regular file") {
+		t.Errorf("%v", err)
 	}
 }
 
