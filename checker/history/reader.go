@@ -25,7 +25,8 @@ type Reader struct {
 	gaps   map[Witness]string
 	sparse bool // every header says so
 	lost   missing
-	last   int64 // I and T of the event decoded last
+	blind  []Witness // of which an event is to be told that stands for what is missing
+	last   int64     // I and T of the event decoded last
 	lastT  int64
 	ahead  *ahead // nil until the first Next
 	err    error
@@ -106,7 +107,8 @@ func (r *Reader) add(w Witness, path string) error {
 // Header is what the files' headers say about the run. Its Witness is that of the first file.
 func (r *Reader) Header() Header { return r.header }
 
-// Next reads the next event in order of I into e. At the end it returns io.EOF; any other error names file and line, and
+// Next reads the next event in order of I into e. Where the first number is missing that no file can have had, it gives an
+// OpLostPlace event of every witness in its place: from there on each may have seen more than is here. At the end it returns io.EOF; any other error names file and line, and
 // stays. What the maps and slices of e hold must not be changed: events may share them.
 func (r *Reader) Next(e *Event) error {
 	if r.err != nil {
@@ -136,8 +138,20 @@ func (r *Reader) next(e *Event) error {
 			first = f
 		}
 	}
-	if first == nil {
+	switch {
+	case first == nil:
 		return io.EOF
+	case first.head.I > r.last+1 && !r.sparse && !r.broken():
+		if r.lost.count == 0 {
+			r.blind = r.expected()
+		}
+		r.lost.add(r.last+1, first.head.I-1)
+		r.last = first.head.I - 1
+	}
+	if len(r.blind) > 0 {
+		*e = r.lost.blind(r.blind[0], r.lastT)
+		r.blind = r.blind[1:]
+		return nil
 	}
 	first.full = false
 	*e = first.head
@@ -146,9 +160,6 @@ func (r *Reader) next(e *Event) error {
 	}
 	if e.T < r.lastT {
 		return first.errorf("event %d was recorded before the event it follows (t %d after %d)", e.I, e.T, r.lastT)
-	}
-	if e.I > r.last+1 && !r.sparse && !r.broken() {
-		r.lost.add(r.last+1, e.I-1)
 	}
 	r.last, r.lastT = e.I, e.T
 	return nil
