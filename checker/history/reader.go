@@ -101,6 +101,9 @@ func (r *Reader) add(w Witness, path string) error {
 	if h.RunID != r.header.RunID {
 		return fmt.Errorf("open the history: %s is of run %q, %s of run %q; a folder holds one run", path, h.RunID, r.files[0].path, r.header.RunID)
 	}
+	if what := h.differs(&r.header); what != "" {
+		return fmt.Errorf("open the history: %s and %s are of one run, and their headers differ in %s: one of the two was changed", path, r.files[0].path, what)
+	}
 	return nil
 }
 
