@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -41,21 +42,49 @@ func Transcript(w io.Writer, historyDir string, payouts ...string) error {
 	return nil
 }
 
+// aimedAt lists the payouts that the windows were aimed at, each once: a window names a payout, or a grant, under which its
+// holder claimed some.
+func aimedAt(windows []history.Event, claimed func(key string, token int64) []string) (hit []string) {
+	for i := range windows {
+		e := &windows[i]
+		ids := []string{e.Payout}
+		if e.Payout == "" {
+			ids = claimed(e.Key, e.Token)
+		}
+		for _, id := range ids {
+			if !slices.Contains(hit, id) {
+				hit = append(hit, id)
+			}
+		}
+	}
+	return hit
+}
+
 // named lists the whole ids of the payouts that are asked for; without any, of those that fault windows were aimed at,
 // each once, in order.
 func named(historyDir string, wanted []string) ([]string, error) {
-	hit, known, seen := []string(nil), []string(nil), map[string]bool{}
+	type grant struct{ key, token string }
+	var known []string
+	seen, claimed := map[string]bool{}, map[grant][]string{}
+	var windows []history.Event
 	err := each(historyDir, func(e *history.Event) {
-		if e.W == history.Nemesis && e.Payout != "" && !slices.Contains(hit, e.Payout) {
-			hit = append(hit, e.Payout)
+		if e.W == history.Nemesis && e.Phase == "inject" {
+			windows = append(windows, *e)
 		}
 		for _, c := range e.Changes {
-			if id := c.New["payout_id"]; c.Table == "payout" && !seen[id] {
-				seen[id] = true
-				known = append(known, id)
+			if id := c.New["payout_id"]; c.Table == "payout" {
+				if !seen[id] {
+					seen[id] = true
+					known = append(known, id)
+				}
+				under := grant{keyPrefix + c.New["account_id"], c.New["claim_token"]}
+				if under.token != "" && !slices.Contains(claimed[under], id) {
+					claimed[under] = append(claimed[under], id)
+				}
 			}
 		}
 	})
+	hit := aimedAt(windows, func(key string, token int64) []string { return claimed[grant{key, strconv.FormatInt(token, 10)}] })
 	switch {
 	case err != nil:
 		return nil, err
@@ -117,7 +146,15 @@ type transcript struct {
 	lines                     []utterance
 	effects                   [][]string  // the lines of each fact of the telling
 	grants                    []utterance // acquires of the account that the payout may turn out to belong to
+	revokes                   []revoke    // of the account's grants, until one turns out to have been the payout's
+	tokens                    []int64     // under which calls about the payout were made
 	over                      bool        // the payout has ended: later grants of the account are for others
+}
+
+// revoke is a grant taken back by the operator, and how that is told.
+type revoke struct {
+	token int64
+	told  utterance
 }
 
 func newTranscript(payout string) *transcript {
@@ -221,12 +258,29 @@ func (t *transcript) call(e *history.Event) {
 		t.about(e)
 		return
 	}
-	lock := t.account != "" && !t.over && e.Key == "payout:"+t.account
+	lock := t.account != "" && !t.over && e.Key == keyPrefix+t.account
 	if lock && e.Stage == history.Answered && e.Op == contract.OpAcquire && e.Type == contract.OK {
 		// It belongs to the payout only if a call about the payout follows.
 		text := line(string(e.Proc), "%-35s → granted, token %d", "acquire the account's lock", e.Granted)
 		t.grants = []utterance{{place{at: e.T, i: e.I}, text}}
 	}
+	if lock && e.Stage == history.Answered && e.Op == contract.OpRevoke && e.Type == contract.OK {
+		token := bodyNumber(e.Res, "revokedToken")
+		text := line(string(e.Proc), "%-35s → token %d is worth nothing any more", "revoke the grant of the account", token)
+		t.revokes = append(t.revokes, revoke{token, utterance{place{at: e.T, i: e.I}, text}})
+		t.tellRevokes()
+	}
+}
+
+// tellRevokes tells those whose grants were the payout's.
+func (t *transcript) tellRevokes() {
+	t.revokes = slices.DeleteFunc(t.revokes, func(r revoke) bool {
+		ours := slices.Contains(t.tokens, r.token)
+		if ours {
+			t.lines = append(t.lines, r.told)
+		}
+		return ours
+	})
 }
 
 // about follows a call about the payout. The proxy's call of the rail only places what it led to.
@@ -249,6 +303,10 @@ func (t *transcript) about(e *history.Event) {
 	}
 	t.lines = append(t.lines, t.grants...)
 	t.grants = nil
+	if e.Token != 0 && !slices.Contains(t.tokens, e.Token) {
+		t.tokens = append(t.tokens, e.Token)
+		t.tellRevokes()
+	}
 	t.lines = append(t.lines, utterance{place{at: e.T, i: e.I}, line(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e))})
 }
 
