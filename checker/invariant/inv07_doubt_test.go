@@ -76,6 +76,25 @@ func TestMoreSuspectsThanAreFollowedLeaveADoubt(t *testing.T) {
 	}
 }
 
+type variation struct {
+	name  string
+	begin func() *world
+	then  func(w *world)
+}
+
+// variations of a story: on both stores, and with more grants of the key afterwards than are remembered.
+func variations() (all []variation) {
+	for on, begin := range map[string]func() *world{"pg": bank, "etcd": bankOnEtcd} {
+		all = append(all, variation{", on " + on, begin, func(*world) {}}, variation{", long before the end, on " + on, begin, func(w *world) {
+			w.nextToken = max(w.nextToken, 1000)
+			for range maxTokens + 1 {
+				w.acquire("executor-3", "alice")
+			}
+		}})
+	}
+	return all
+}
+
 // A client asked before its grant was answered and again after. The write of that name may be either's, until one is refused.
 func TestAWriteThatWasAskedForBeforeTheGrantAndAgainAfter(t *testing.T) {
 	refused := answer{status: 409, code: contract.PayoutNotClaimable}
@@ -134,15 +153,16 @@ func TestAWriteThatWasAskedForBeforeTheGrantAndAgainAfter(t *testing.T) {
 			w.loseAnswer(proper[maxAlike])
 		}, 0, 1, true},
 	} {
-		for on, begin := range map[string]func() *world{"pg": bank, "etcd": bankOnEtcd} {
-			t.Run(c.name+", on "+on, func(t *testing.T) {
-				w := begin()
+		for _, v := range variations() {
+			t.Run(c.name+v.name, func(t *testing.T) {
+				w := v.begin()
 				others := judged(append([]history.Event{}, w.events...), nil)["INV-07"].Checked
 				acquire := w.asksForAlice()
 				w.grant(0, "executor-1", "alice", 60)
 				early := w.ask("executor-1", contract.OpClaim, "p2", 60)
 				w.answerAcquire(acquire, 60)
 				c.story(w, early)
+				v.then(w)
 				w.watermarks()
 				got := w.judgement()["INV-07"]
 				if n := got.Checked + got.Unresolved; n != others+1 {

@@ -20,7 +20,7 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 		if w.token = by.payout.author(by.op).settle(); w.token != 0 {
 			f.write(by.payout.account, w)
 		} else {
-			f.unresolved++
+			f.anonymous(by)
 		}
 	}
 	for _, under := range sortedTokens(f.pending) {
@@ -34,7 +34,7 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 		}
 	}
 	for _, id := range sortedWrites(f.suspects) {
-		if q := f.suspects[id]; q.wrote != nil && f.key(keyPrefix+id.account.id).at(id.token) != 0 {
+		if q := f.suspects[id]; q.wrote != nil && q.late {
 			f.late(id, q)
 		}
 	}
@@ -47,10 +47,10 @@ func (f *granted) late(id writeID, q *suspicion) {
 		f.unresolved++
 	case len(q.requests) == 0 && !q.more: // each was refused: the write is the proper one's
 		f.checked++
-	case q.alone():
+	case q.only() && !f.maybe(id, q):
 		f.convict(id, q, *q.wrote)
-	case q.maybe(): // the late answer may have told again what one that nobody saw whole had granted
-		f.uncertain("account %s was written to with token %d (%s) before any answer was seen to grant it, and of an earlier answer to an acquire of the key only a part came: whether that one had granted it, nobody can tell", id)
+	case f.maybe(id, q): // the late answer may have told again what one that nobody saw whole had granted
+		f.uncertain("account %s was written to with token %d (%s) before any answer was seen to grant it, and an earlier answer to an acquire of the key was not seen to reach its client whole: whether that one had granted it, nobody can tell", id)
 	case q.more:
 		f.uncertain("account %s was written to with token %d (%s), asked for before any answer granted it more often than is followed: whose write it is, nobody can tell", id)
 	default:
@@ -58,28 +58,42 @@ func (f *granted) late(id writeID, q *suspicion) {
 	}
 }
 
+// anonymous leaves a write open of which nobody knows who asked for it.
+func (f *granted) anonymous(by authorship) {
+	for _, id := range sortedWrites(f.suspects) {
+		if id.payout == by.payout && id.op == by.op {
+			f.uncertain("account %s was written to, perhaps with token %d (%s), which had not been granted when a request bore it; whose write it is, the rows do not say", id)
+			return
+		}
+	}
+	f.unresolved++
+}
+
 // never judges a write whose token was not seen answered to anybody, and tells whether that convicted a suspect.
 func (f *granted) never(id writeID, w signedWrite) (convicted bool) {
 	key := keyPrefix + id.account.id
 	k, q := f.key(key), f.suspects[id]
 	switch {
-	case f.open, k.unheard(id.token):
+	case f.open, k.unheard(id.token) && (q == nil || !q.denied()):
 		f.unresolved++
 		return false
-	case k.partial != 0 && k.has(id.token) && (q == nil || q.more || q.maybe()):
-		f.uncertain("account %s was written to with token %d (%s), and of the answer to an acquire of the key only a part came: whether that one had granted it, nobody can tell", id)
+	case k.drops(id.token) && (q == nil || !q.denied()):
+		f.uncertain("account %s was written to with token %d (%s), and the lock store's log has had more grants of the key that nobody was answered than are remembered: whether this was one, nobody can tell", id)
+		return false
+	case k.inLog(id.token) != nil && (q == nil && k.tornAt != 0 || q != nil && (q.more && k.tornAt != 0 || f.maybe(id, q))):
+		f.uncertain("account %s was written to with token %d (%s), and the answer to an acquire of the key was not seen to reach its client whole: whether that one had granted it, nobody can tell", id)
 		return false
 	case q != nil && len(q.requests) > 0:
 		f.convict(id, q, w)
 		return true
-	case id.token <= k.forgotten:
-		f.unresolved++
+	case k.forgets(id.token):
+		f.uncertain("account %s was written to with token %d (%s), and the key was granted more often since than is remembered: whether it had been under this one, nobody can tell", id)
 		return false
 	}
 	f.checked++
 	what := "which was never granted for key " + key
 	for _, name := range sortedKeys(f.keys) {
-		if f.keys[name].at(id.token) != 0 {
+		if f.keys[name].at(id.token) != nil {
 			what = fmt.Sprintf("which was granted for key %s and not for %s", name, key)
 		}
 	}

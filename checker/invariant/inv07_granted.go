@@ -21,14 +21,13 @@ import (
 type granted struct {
 	findings
 	keys     map[string]*grantedKey
-	heard    recentSessions   // for which the wiretap heard somebody acquire
+	heard    lately           // the sessions for which the wiretap heard somebody acquire
 	order    int64            // how many events of the wiretap came
 	received map[int64]cameAt // by open call
 	suspects map[writeID]*suspicion
 	written  map[*account]*writings
 	pending  map[underToken][]signedWrite // committed, and the token not yet seen answered
 	unsigned map[authorship]signedWrite   // committed, and only the wiretap knows under which token
-	caughtBy []writeID                    // of suspects whose writes are there, and the lock store's log may have their grants yet
 	open     bool                         // at the end: one of the witnesses is not whole
 	doubt    string                       // of a write that was a violation, unless its grant had been answered unseen
 
@@ -67,7 +66,7 @@ func (w *signedWrite) of(a *account) writeID { return writeID{underToken{a, w.to
 func newGranted(b *book, t *tally) *granted {
 	return &granted{
 		findings: findings{id: "INV-07", guarantee: "Every committed write's token was granted, for that account's key, by an answer before the write was received.", book: b, tally: t},
-		keys:     map[string]*grantedKey{}, heard: newRecentSessions(), received: map[int64]cameAt{},
+		keys:     map[string]*grantedKey{}, received: map[int64]cameAt{},
 		suspects: map[writeID]*suspicion{}, written: map[*account]*writings{},
 		pending: map[underToken][]signedWrite{}, unsigned: map[authorship]signedWrite{},
 	}
@@ -84,10 +83,8 @@ func (f *granted) Observe(e *history.Event) {
 		f.commit(&f.book.txn, e)
 	case e.W == history.LockDB && e.Op == history.OpCommit:
 		for _, g := range f.book.grant {
-			f.key(g.key).log(loggedGrant{g.token, f.heard.has(g.session)})
+			f.key(g.key).log(loggedGrant{g.token, g.session, f.heard.has(g.session)})
 		}
-	case e.W == history.LockDB && e.Op == history.OpLostPlace:
-		f.caughtBy = nil
 	case e.W == history.LockDB && e.Op == history.OpWatermark && !f.book.lost[history.LockDB]: // behind a hole the end decides
 		f.passed(e.Covers)
 	case e.W == history.Wiretap:
@@ -115,29 +112,37 @@ func (f *granted) call(e *history.Event) {
 	}
 }
 
-// acquire takes the stages of an acquire. Nobody gets the answer to a copy.
+// acquire takes the stages of an acquire. Nobody gets the answer to a copy. One that was lost on its way to the client, and one
+// whose token cannot be read, may have told the client a token or not.
 func (f *granted) acquire(e *history.Event) {
+	k := f.key(e.Key)
 	switch {
 	case e.Stage == history.Received && e.Session != "":
-		f.heard.add(e.Session, nil)
-	case e.Stage != history.Answered, e.DupOf != 0:
-	case e.Type == contract.OK && e.Granted > 0:
-		f.key(e.Key).answer(e.Granted, f.order)
-		f.settle(e.Key, e.Granted)
-	case e.Type == contract.Info && e.Status == 0 && e.Res != "": // what came of the answer went on to the client
-		if k := f.key(e.Key); k.partial == 0 {
-			k.partial = f.order
-		}
+		f.heard.add(e.Session)
+		k.hear(e.Session)
+	case e.DupOf != 0:
+	case e.Stage == history.Answered && e.Type == contract.OK && e.Granted > 0:
+		k.answer(answeredToken{e.Granted, f.order, e.Session, e.Call})
+		f.settle(e.Key, e.Granted, e.Session)
+	case e.Stage == history.Answered && (e.Type == contract.OK || e.Type == contract.Info && e.Status == 0 && e.Res != ""):
+		k.tear(e.Session, f.order)
+	case e.Stage == history.Lost && k.withdraw(e.Call):
+		k.tear(e.Session, f.order)
 	}
 }
 
 // settle judges the writes that were committed before the answer that granted their token had come here.
-func (f *granted) settle(key string, token int64) {
+func (f *granted) settle(key string, token int64, session string) {
 	a := f.book.accounts[strings.TrimPrefix(key, keyPrefix)]
 	if a == nil {
 		return
 	}
 	under := underToken{a, token}
+	for id, q := range f.suspects {
+		if id.underToken == under && !q.late {
+			q.late, q.session = true, session
+		}
+	}
 	waiting := f.pending[under]
 	delete(f.pending, under)
 	for _, w := range waiting {
@@ -150,13 +155,15 @@ func (f *granted) underGrant(a *account, w signedWrite) {
 	id := w.of(a)
 	switch q := f.suspects[id]; {
 	case w.payout == nil && f.suspected(id.underToken, w.op):
-		f.uncertain("account %s was written to with token %d (%s), by whom the rows do not say, and one request under it was received before any answer granted it", id)
+		f.uncertain(byWhom, id)
 	case q == nil:
 		f.checked++
 	default:
 		f.caught(id, q, w)
 	}
 }
+
+const byWhom = "account %s was written to with token %d (%s), by whom the rows do not say, and one request under it was received before any answer granted it"
 
 // uncertain leaves a write open that is a violation, or is none: nobody can tell.
 func (f *granted) uncertain(why string, id writeID) {
@@ -172,10 +179,16 @@ func (f *granted) request(e *history.Event) {
 	case history.Received:
 		f.received[e.Call] = cameAt{f.order, e.T, e.I}
 	case history.Forwarded:
-		if c := f.book.call; c != nil && c.account != nil {
-			f.forwarded(e, c)
-		} else {
+		c := f.book.call
+		if c == nil || c.account == nil {
 			f.unresolved++
+			return
+		}
+		if k := f.key(keyPrefix + c.account.id); k.latest() > e.Token && e.Token > 0 {
+			f.superseded++
+		}
+		for _, a := range c.writesTo() {
+			f.forwarded(e, a, c.payout)
 		}
 	case history.Answered:
 		delete(f.received, e.Call)
@@ -185,37 +198,53 @@ func (f *granted) request(e *history.Event) {
 	}
 }
 
-// forwarded decides whether the request is a suspect.
-func (f *granted) forwarded(e *history.Event, c *call) {
-	k := f.key(keyPrefix + c.account.id)
-	came := cmp.Or(f.received[e.Call], cameAt{f.order, e.T, e.I})
-	id := writeID{underToken{c.account, e.Token}, e.Op, c.payout}
-	if n := len(k.answered); n > 0 && k.answered[n-1].token > e.Token {
-		f.superseded++
+// writesTo is the account that the request names and, where that is another, its payout's.
+func (c *call) writesTo() []*account {
+	if of := c.payout.account; of != nil && of != c.account {
+		return []*account{c.account, of}
 	}
-	if at := k.at(e.Token); at != 0 && at < came.order {
-		if q := f.suspects[id]; q != nil {
+	return []*account{c.account}
+}
+
+// forwarded decides whether the request, if it writes to a, is a suspect. So is a copy of one: what it asks for was asked for before.
+func (f *granted) forwarded(e *history.Event, a *account, of *payout) {
+	k := f.key(keyPrefix + a.id)
+	came := cmp.Or(f.received[e.Call], cameAt{f.order, e.T, e.I})
+	id := writeID{underToken{a, e.Token}, e.Op, of}
+	q, answer := f.suspects[id], k.at(e.Token)
+	if answer != nil && answer.order < came.order && (q == nil || e.DupOf == 0) {
+		if q != nil {
 			q.beside(e.Call)
 		}
 		return
 	}
-	if f.book.lost[history.Wiretap] || e.Token <= k.forgotten {
+	if f.book.lost[history.Wiretap] || k.forgets(e.Token) {
 		f.unresolved++
 		return
 	}
 	first := *e
 	first.I, first.T, first.Stage = came.i, came.t, history.Received
-	f.suspect(id, &suspect{received: &first, sent: f.book.keep(e), maybe: k.partial != 0 && k.partial < came.order})
-	if there := f.there(id); there != nil && f.suspects[id] != nil {
-		f.caught(id, f.suspects[id], *there)
+	if q = f.suspect(id, &suspect{received: &first, sent: f.book.keep(e), order: came.order}); q == nil {
+		return
+	}
+	if answer != nil {
+		q.late, q.session = true, answer.session
+	}
+	nameless := writeID{id.underToken, id.op, nil}
+	if there := f.there(id); there != nil {
+		f.caught(id, q, *there)
+	} else if f.there(nameless) != nil {
+		f.uncertain(byWhom, nameless)
 	}
 }
 
 // answered: an answer that says that nothing was written clears a suspect. A write whose row bears no token has that of
 // the request that is answered as effective.
 func (f *granted) answered(e *history.Event, c *call, end callEnd) {
-	if e.Type == contract.Fail || end.fencedOut {
-		f.refused(writeID{underToken{c.account, e.Token}, e.Op, c.payout}, e.Call)
+	if e.Type == contract.Fail && !end.effective || end.fencedOut { // a duplicate submission raises the mark
+		for _, a := range c.writesTo() {
+			f.refused(writeID{underToken{a, e.Token}, e.Op, c.payout}, e.Call)
+		}
 	}
 	by := authorship{c.payout, e.Op}
 	if w, ok := f.unsigned[by]; ok && end.effective && !c.replay {
@@ -255,7 +284,7 @@ func (f *granted) commit(t *txn, e *history.Event) {
 	}
 }
 
-func (m *markChange) raises() bool { return m.after != m.before || !m.known }
+func (m *markChange) raises() bool { return m.after != 0 && (m.after != m.before || !m.known) }
 
 // writes tells whether the row is more than a refusal on record.
 func (a *attemptChange) writes() bool { return a.insert && a.now != contract.OutcomeFenced }
@@ -288,15 +317,15 @@ func (f *granted) write(a *account, w signedWrite) {
 		f.written[a] = of
 	}
 	of.add(w)
-	if f.key(keyPrefix+a.id).at(w.token) != 0 {
+	id := w.of(a)
+	q := f.suspects[id]
+	if q != nil && q.late || f.key(keyPrefix+a.id).at(w.token) != nil {
 		f.underGrant(a, w)
 		return
 	}
-	if id := w.of(a); f.suspects[id] != nil && f.caught(id, f.suspects[id], w) {
-		return
+	if q == nil || !f.caught(id, q, w) {
+		f.pending[id.underToken] = append(f.pending[id.underToken], w)
 	}
-	under := underToken{a, w.token}
-	f.pending[under] = append(f.pending[under], w)
 }
 
 func (of *writings) add(w signedWrite) {

@@ -12,7 +12,8 @@ import (
 // suspect is a request that bore a token not yet answered to anybody.
 type suspect struct {
 	received, sent *history.Event
-	maybe          bool // a part of an answer to an acquire of the key had gone to a client
+	order          int64 // when it was received, in the wiretap's order
+	denied         bool  // the lock store's log has passed its forwarding, and nobody had been granted the token past the wiretap
 }
 
 // suspicion is what suspects of one name have in common. The write of that name may be any of theirs, and a refusal clears
@@ -22,6 +23,8 @@ type suspicion struct {
 	wrote    *signedWrite // the write of that name
 	proper   []int64      // requests of that name that came when the token had been granted: the write may be theirs
 	more     bool         // there was no room for one, and what became of that nobody remembers
+	late     bool         // the token was answered after one of them had been received
+	session  string       // and for which
 }
 
 // maxAlike bounds the requests of one name, and maxSuspects the names, of requests under tokens that nobody was seen to be
@@ -31,19 +34,23 @@ const (
 	maxSuspects = 1024
 )
 
-// suspect adds a request to those of its name.
-func (f *granted) suspect(id writeID, s *suspect) {
+// suspect adds a request to those of its name, nil where there is no room for the name.
+func (f *granted) suspect(id writeID, s *suspect) *suspicion {
 	q := f.suspects[id]
 	switch {
 	case q == nil && len(f.suspects) >= maxSuspects:
 		f.uncertain("account %s was asked to be written to with token %d (%s) before any answer granted it, with too many such requests before it to follow this one", id)
+		return nil
 	case q == nil:
-		f.suspects[id] = &suspicion{requests: []*suspect{s}}
-	case len(q.requests) < maxAlike:
+		q = &suspicion{}
+		f.suspects[id] = q
+	}
+	if len(q.requests) < maxAlike {
 		q.requests = append(q.requests, s)
-	default:
+	} else {
 		q.more = true
 	}
+	return q
 }
 
 // beside takes a request that bore the token after it had been granted.
@@ -78,41 +85,40 @@ func (f *granted) suspected(under underToken, op contract.Op) bool {
 	return false
 }
 
-// maybe tells whether one of the suspects may have been granted its token unseen.
-func (q *suspicion) maybe() bool {
-	return slices.ContainsFunc(q.requests, func(s *suspect) bool { return s.maybe })
-}
-
-// sent is when the last of them was.
-func (q *suspicion) sent() int64 {
-	var last int64
-	for _, s := range q.requests {
-		last = max(last, s.sent.T)
+// maybe tells whether one of the suspects may have been told its token by an answer that nobody saw whole.
+func (f *granted) maybe(id writeID, q *suspicion) bool {
+	k, session := f.key(keyPrefix+id.account.id), q.session
+	if g := k.inLog(id.token); g != nil && session == "" {
+		session = g.session
 	}
-	return last
+	return slices.ContainsFunc(q.requests, func(s *suspect) bool { return k.mayHaveTold(session, s.order) })
 }
 
-// passed decides about suspects whose writes are there: what was granted by covers is in the lock store's log, seen
-// answered or not.
+// only tells whether the write of that name can be nobody's but a suspect's.
+func (q *suspicion) only() bool { return len(q.requests) > 0 && len(q.proper) == 0 && !q.more }
+
+// denied tells whether none of the suspects was granted its token past the wiretap, and the write can be nobody else's.
+func (q *suspicion) denied() bool {
+	return q.only() && !slices.ContainsFunc(q.requests, func(s *suspect) bool { return !s.denied })
+}
+
+// passed decides about suspects: what was granted by covers is in the lock store's log, seen answered or not.
 func (f *granted) passed(covers int64) {
-	f.caughtBy = slices.DeleteFunc(f.caughtBy, func(id writeID) bool {
-		q := f.suspects[id]
-		if q == nil || q.wrote == nil {
-			return true
+	if len(f.suspects) == 0 {
+		return
+	}
+	for _, id := range sortedWrites(f.suspects) {
+		q, k := f.suspects[id], f.key(keyPrefix+id.account.id)
+		if k.unheard(id.token) || k.drops(id.token) {
+			continue
 		}
-		if q.sent() > covers {
-			return false
+		for _, s := range q.requests {
+			s.denied = s.denied || s.sent.T <= covers
 		}
-		if k := f.key(keyPrefix + id.account.id); q.alone() && !k.unheard(id.token) {
+		if q.wrote != nil && q.denied() && !f.maybe(id, q) {
 			f.convict(id, q, *q.wrote)
 		}
-		return true
-	})
-}
-
-// alone tells whether the write of that name can be nobody's but a suspect's, and no suspect may have been granted its token.
-func (q *suspicion) alone() bool {
-	return len(q.requests) > 0 && len(q.proper) == 0 && !q.more && !q.maybe()
+	}
 }
 
 // caught reports a suspect's write, unless it may have been somebody else's or granted unseen: that the lock store's log
@@ -121,14 +127,9 @@ func (f *granted) caught(id writeID, q *suspicion, w signedWrite) bool {
 	if q.wrote == nil {
 		q.wrote = &w
 	}
-	switch {
-	case !q.alone():
-		return false
-	case f.key(keyPrefix+id.account.id).at(id.token) != 0:
+	if q.only() && (q.late || q.denied()) && !f.maybe(id, q) {
 		f.convict(id, q, w)
 		return true
-	case !f.book.lost[history.LockDB] && !slices.Contains(f.caughtBy, id):
-		f.caughtBy = append(f.caughtBy, id)
 	}
 	return false
 }

@@ -83,7 +83,10 @@ func (j *Judge) mustWait(e *history.Event) bool {
 
 // release delivers the held events that need not wait any more.
 func (j *Judge) release(all bool) {
-	j.mute = j.mute || len(j.held) > maxHeld
+	if !j.mute && len(j.held) > maxHeld {
+		j.mute = true
+		j.gap(history.PayDB, fmt.Sprintf("it was more than %d events behind the wiretap", maxHeld))
+	}
 	n := 0
 	for n < len(j.held) && (all || !j.mustWait(&j.held[n])) {
 		j.deliver(&j.held[n])

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 	"fenceproof/checker/invariant"
 	"fenceproof/checker/linear"
@@ -31,6 +30,9 @@ const (
 	goneTimeout    = time.Second // collectTimeout when the system did not start and nobody answers
 	drainPoll      = 100 * time.Millisecond
 )
+
+// ErrNotBegun says that a run was cut short before anything of it was there.
+var ErrNotBegun = errors.New("the run had not begun")
 
 // ErrBoot says that the system under test did not start.
 var ErrBoot = errors.New("the system did not start")
@@ -55,6 +57,9 @@ type state struct {
 func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	out := newProgress(cfg)
 	found, err := prepare(ctx, cfg, out)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotBegun, context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +126,11 @@ func (r *state) live(ctx context.Context, found programs) (err error) {
 	if err != nil {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneTimeout)
 		defer cancel()
+		if ctx.Err() != nil { // whatever it was doing was broken off, in the words of whoever was
+			r.out.say("boot", "%v", err)
+			r.ev.cut(context.Cause(ctx).Error() + " while it booted")
+			return r.ev.collect(c)
+		}
 		r.ev.failed(err)
 		return errors.Join(fmt.Errorf("%w: %w", ErrBoot, err), r.ev.collect(c))
 	}
@@ -179,7 +189,7 @@ func (r *state) unlessCut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	r.ev.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpInterrupted, Msg: context.Cause(ctx).Error()})
+	r.ev.cut(context.Cause(ctx).Error())
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -22,7 +22,7 @@ func cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "Remove old runs",
 		Long: `Clean removes the folders of old runs, and what of their databases lies elsewhere. Runs that are going on stay, and so
-do the folders of soaks, which are removed by hand. The runs of a soak that is going on are refused: they are its evidence.
+do the folders of soaks, which are removed by hand. The runs of a soak are refused: they are its evidence.
 With --idle it fails while a run is going on, or while anything runs from the folder of programs: what would be removed next
 is in use.`,
 		Args: cobra.NoArgs,
@@ -77,7 +77,7 @@ func named(runs string) error {
 	return nil
 }
 
-// noSoaks refuses runs that are those of a soak that is going on. Between two of them, none of its runs may be in use.
+// noSoaks refuses runs that are those of a soak, whether it is going on or over.
 func noSoaks(runs string) error {
 	real, err := filepath.EvalSymlinks(runs)
 	if err != nil {
@@ -92,6 +92,8 @@ func noSoaks(runs string) error {
 		return usage("--runs %s: %w", runs, err)
 	case on:
 		return usage("--runs %s: these are the runs of the soak in %s, which is going on: wait for its end, or end it with Ctrl-C", runs, dir)
+	case soak.Exists(dir):
+		return usage("--runs %s: these are the runs of the soak in %s, and its evidence: remove that whole folder by hand when it is not needed any more", runs, dir)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ func main() {
 	warden.RunIfAsked()
 	linear.RunIfAsked()
 	forgetPostgres()
+	readersMayLeave()
 	os.Exit(execute(os.Args[1:]))
 }
 

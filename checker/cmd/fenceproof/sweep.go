@@ -82,7 +82,7 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		v, t, err := sweepRun(ctx, run.Config{Plan: p, Fencing: run.FencingOn, Runs: f.runs, Bin: filepath.Dir(exe), Out: c.OutOrStdout(),
+		v, t, err := sweepRun(ctx, run.Config{Plan: p, Fencing: run.FencingOn, Runs: f.runs, Bin: filepath.Dir(exe), Out: unread{c.OutOrStdout()},
 			Command: f.again()})
 		if err != nil {
 			return outcome(v, err)
@@ -95,7 +95,7 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 			status = v.Exit
 		}
 	}
-	if err := f.show(c.OutOrStdout(), &all); err != nil {
+	if err := f.show(unread{c.OutOrStdout()}, &all); err != nil {
 		return &exitError{exitHarness, err}
 	}
 	if status = cmp.Or(status, exitOfTable(&all)); status != 0 {

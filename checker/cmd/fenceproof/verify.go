@@ -110,6 +110,8 @@ func outcome(v *verdict.Run, err error) error {
 	switch {
 	case err != nil && v != nil && v.Exit == verdict.ExitViolated:
 		return &exitError{verdict.ExitViolated, err}
+	case errors.Is(err, run.ErrNotBegun):
+		return &exitError{verdict.ExitOpen, err}
 	case err != nil:
 		return &exitError{exitHarness, err}
 	case v.Exit != verdict.ExitPass:
