@@ -42,7 +42,7 @@ func ReadRecorded(h history.Header) (Recorded, error) {
 	return r, nil
 }
 
-// contradicts names what the header's plan says otherwise than its settings; "" where they agree, or it says nothing of them.
+// contradicts names what the header's plan says otherwise than its settings; "" where they agree, or one of them says nothing.
 func (r *Recorded) contradicts(h history.Header) string {
 	var p struct {
 		Workload, Backend, Nemesis string
@@ -58,11 +58,11 @@ func (r *Recorded) contradicts(h history.Header) string {
 		what         string
 		there, alike bool
 	}{
-		{"workload", p.Workload != "", p.Workload == s.Workload},
-		{"backend", p.Backend != "", p.Backend == s.Backend},
-		{"nemesis", p.Nemesis != "", p.Nemesis == s.Nemesis},
-		{"seed", p.Seed != nil, p.Seed != nil && *p.Seed == s.Seed && *p.Seed == h.Seed},
-		{"drive", p.Drive != "", err == nil && drive == s.Drive},
+		{"workload", p.Workload != "" && s.Workload != "", p.Workload == s.Workload},
+		{"backend", p.Backend != "" && s.Backend != "", p.Backend == s.Backend},
+		{"nemesis", p.Nemesis != "" && s.Nemesis != "", p.Nemesis == s.Nemesis},
+		{"seed", p.Seed != nil && s.Workload != "", p.Seed != nil && *p.Seed == s.Seed && *p.Seed == h.Seed},
+		{"drive", p.Drive != "" && s.Drive != 0, err == nil && drive == s.Drive},
 	} {
 		if c.there && !c.alike {
 			return c.what

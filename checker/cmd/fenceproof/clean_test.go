@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestCleanLeavesTheRunsOfASoakThatIsGoingOnAlone(t *testing.T) {
+func TestCleanLeavesTheRunsOfASoakAlone(t *testing.T) {
 	dir := t.TempDir()
 	runs := filepath.Join(dir, "runs")
 	old := filepath.Join(runs, "20260101T000000.000Z-payout-pg-pause-1")
@@ -34,14 +34,14 @@ func TestCleanLeavesTheRunsOfASoakThatIsGoingOnAlone(t *testing.T) {
 			t.Errorf("%s: status %d: %s", name, status, out)
 		}
 	}
-	if _, err := os.Stat(old); err != nil {
-		t.Error(err)
-	}
 	if err := lines.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out, status := fenceproof(t, "clean", "--runs", runs); status != 0 || !strings.Contains(out, "removed 1 run") {
+	if out, status := fenceproof(t, "clean", "--runs", runs); status != exitUsage || !strings.Contains(out, "and its evidence: remove that whole folder by hand") {
 		t.Errorf("once it has ended: status %d: %s", status, out)
+	}
+	if _, err := os.Stat(old); err != nil {
+		t.Error(err)
 	}
 }
 
