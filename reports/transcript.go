@@ -146,13 +146,13 @@ type transcript struct {
 	lines                     []utterance
 	effects                   [][]string  // the lines of each fact of the telling
 	grants                    []utterance // acquires of the account that the payout may turn out to belong to
-	revokes                   []revoke    // of the account's grants, until one turns out to have been the payout's
+	hits                      []hit       // on the account's grants, until one turns out to have been the payout's
 	tokens                    []int64     // under which calls about the payout were made
 	over                      bool        // the payout has ended: later grants of the account are for others
 }
 
-// revoke is a grant taken back by the operator, and how that is told.
-type revoke struct {
+// hit is what befell a grant or its holder, and how that is told.
+type hit struct {
 	token int64
 	told  utterance
 }
@@ -205,21 +205,26 @@ func (t *transcript) observe(e *history.Event) {
 	}
 }
 
-// stall tells of the stops and kills that began with a call about the payout. Whom they hit may have it in hand, or serve
+// stall tells of the stops and kills that began with a call about the payout, or with a grant of its account. Whom they hit may have it in hand, or serve
 // whoever has.
 func (t *transcript) stall(e *history.Event) {
-	if e.Payout != t.payout {
+	grant := e.Payout == "" && t.account != "" && e.Key == keyPrefix+t.account
+	if e.Payout != t.payout && !grant {
 		return
 	}
-	at := place{at: e.T, i: e.I}
-	if text, ok := overLink(e); ok {
-		if text != "" {
-			t.lines = append(t.lines, utterance{at, text})
+	text, link := overLink(e)
+	if !link {
+		if text = blow(e); text != "" {
+			text = line(e.Target, "%s", text)
 		}
-		return
 	}
-	if text := blow(e); text != "" {
-		t.lines = append(t.lines, utterance{at, line(e.Target, "%s", text)})
+	switch told := (utterance{place{at: e.T, i: e.I}, text}); {
+	case text == "":
+	case grant:
+		t.hits = append(t.hits, hit{e.Token, told})
+		t.tellHits()
+	default:
+		t.lines = append(t.lines, told)
 	}
 }
 
@@ -267,17 +272,17 @@ func (t *transcript) call(e *history.Event) {
 	if lock && e.Stage == history.Answered && e.Op == contract.OpRevoke && e.Type == contract.OK {
 		token := bodyNumber(e.Res, "revokedToken")
 		text := line(string(e.Proc), "%-35s → token %d is worth nothing any more", "revoke the grant of the account", token)
-		t.revokes = append(t.revokes, revoke{token, utterance{place{at: e.T, i: e.I}, text}})
-		t.tellRevokes()
+		t.hits = append(t.hits, hit{token, utterance{place{at: e.T, i: e.I}, text}})
+		t.tellHits()
 	}
 }
 
-// tellRevokes tells those whose grants were the payout's.
-func (t *transcript) tellRevokes() {
-	t.revokes = slices.DeleteFunc(t.revokes, func(r revoke) bool {
-		ours := slices.Contains(t.tokens, r.token)
+// tellHits tells those on grants that were the payout's.
+func (t *transcript) tellHits() {
+	t.hits = slices.DeleteFunc(t.hits, func(h hit) bool {
+		ours := slices.Contains(t.tokens, h.token)
 		if ours {
-			t.lines = append(t.lines, r.told)
+			t.lines = append(t.lines, h.told)
 		}
 		return ours
 	})
@@ -305,7 +310,7 @@ func (t *transcript) about(e *history.Event) {
 	t.grants = nil
 	if e.Token != 0 && !slices.Contains(t.tokens, e.Token) {
 		t.tokens = append(t.tokens, e.Token)
-		t.tellRevokes()
+		t.tellHits()
 	}
 	t.lines = append(t.lines, utterance{place{at: e.T, i: e.I}, line(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e))})
 }

@@ -102,6 +102,10 @@ func TestWithoutANameATranscriptTellsOfThePayoutWhoseGrantWasRevoked(t *testing.
 	rec.Record(history.PayDB, payout("mine", "PENDING", ""))
 	call(1, history.Event{Proc: "executor-1", Op: contract.OpAcquire, Key: "payout:alice", Status: 200, Granted: 7})
 	rec.Record(history.Nemesis, history.Event{Type: contract.Info, Op: "revoke", Key: "payout:alice", Token: 7, Window: 1, Phase: "inject", Target: "executor-1"})
+	for _, phase := range []string{"inject", "seen"} {
+		rec.Record(history.Nemesis, history.Event{Type: contract.Info, Op: "kill", Key: "payout:alice", Token: 7, Window: 2, Phase: phase, Target: "executor-1"})
+		rec.Record(history.Nemesis, history.Event{Type: contract.Info, Op: "kill", Key: "payout:alice", Token: 5, Window: 3, Phase: phase, Target: "executor-2"})
+	}
 	call(2, history.Event{Proc: "operator", Op: contract.OpRevoke, Key: "payout:alice", Status: 200, Res: `{"revokedToken":7,"newTokenFloor":8}`})
 	call(3, history.Event{Proc: "operator", Op: contract.OpRevoke, Key: "payout:alice", Status: 200, Res: `{"revokedToken":5,"newTokenFloor":9}`})
 	rec.Record(history.PayDB, payout("mine", "CLAIMED", "7"))
@@ -116,5 +120,8 @@ func TestWithoutANameATranscriptTellsOfThePayoutWhoseGrantWasRevoked(t *testing.
 	}
 	if !strings.Contains(got[0], "[operator]         revoke the grant of the account     → token 7 is worth nothing any more") || strings.Contains(got[0], "token 5") {
 		t.Errorf("the revoke of 7, and of it alone, is not told:\n%s", got[0])
+	}
+	if !strings.Contains(got[0], "[executor-1]       KILLED: what it had in hand for token 7") || strings.Contains(got[0], "executor-2") {
+		t.Errorf("the kill of the holder, and of it alone, is not told:\n%s", got[0])
 	}
 }

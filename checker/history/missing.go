@@ -33,9 +33,13 @@ func (r *Reader) broken() bool {
 	return len(r.gaps) > 0 || slices.ContainsFunc(r.files, func(f *source) bool { return f.ended && f.gap != "" })
 }
 
-// blind is the event that w may have seen what is missing, in the place of the first of it.
+// Missing is the Event of an OpLostPlace that a Reader gives in the place of what is in no file.
+const Missing = "missing"
+
+// blind is the event that w may have seen what is missing, in the place of the first of it. How much is missing Gaps says in
+// the end.
 func (m *missing) blind(w Witness, t int64) Event {
-	return Event{I: m.first, W: w, T: t, Type: contract.Info, Op: OpLostPlace,
+	return Event{I: m.first, W: w, T: t, Type: contract.Info, Op: OpLostPlace, Event: Missing,
 		Msg: fmt.Sprintf("event %d was recorded and is in no file; whose file it was removed from, nobody can tell", m.first)}
 }
 

@@ -101,7 +101,9 @@ func newBook() *book {
 
 // enter reads e for all folds; leave follows when they have seen it.
 func (b *book) enter(e *history.Event) {
-	b.events++
+	if e.Event != history.Missing {
+		b.events++
+	}
 	b.kept, b.call = keptOnce{}, nil
 	switch e.Op {
 	case history.OpWatermark:

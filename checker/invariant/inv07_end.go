@@ -17,10 +17,15 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 	}
 	for _, by := range sortedAuthorships(f.unsigned) {
 		w := f.unsigned[by]
-		if w.token = by.payout.author(by.op).settle(); w.token != 0 {
-			f.write(by.payout.account, w)
-		} else {
+		author := by.payout.author(by.op)
+		w.token = author.settle()
+		switch {
+		case w.token == 0:
 			f.anonymous(by)
+		case author.vouchedFor(w.token) && f.suspects[w.of(by.payout.account)] == nil: // its grant may be forgotten by now
+			f.checked++
+		default:
+			f.write(by.payout.account, w)
 		}
 	}
 	for _, under := range sortedTokens(f.pending) {
@@ -80,7 +85,7 @@ func (f *granted) never(id writeID, w signedWrite) (convicted bool) {
 	case k.drops(id.token) && (q == nil || !q.denied()):
 		f.uncertain("account %s was written to with token %d (%s), and the lock store's log has had more grants of the key that nobody was answered than are remembered: whether this was one, nobody can tell", id)
 		return false
-	case k.inLog(id.token) != nil && (q == nil && k.tornAt != 0 || q != nil && (q.more && k.tornAt != 0 || f.maybe(id, q))):
+	case k.inLog(id.token) != nil && ((q == nil || q.more) && k.mayTell(id.token) || q != nil && f.maybe(id, q)):
 		f.uncertain("account %s was written to with token %d (%s), and the answer to an acquire of the key was not seen to reach its client whole: whether that one had granted it, nobody can tell", id)
 		return false
 	case q != nil && len(q.requests) > 0:

@@ -29,7 +29,7 @@ type granted struct {
 	pending  map[underToken][]signedWrite // committed, and the token not yet seen answered
 	unsigned map[authorship]signedWrite   // committed, and only the wiretap knows under which token
 	open     bool                         // at the end: one of the witnesses is not whole
-	doubt    string                       // of a write that was a violation, unless its grant had been answered unseen
+	doubt    string                       // of a write that is a violation, or is none: nobody can tell
 
 	superseded int64
 }
@@ -122,12 +122,12 @@ func (f *granted) acquire(e *history.Event) {
 		k.hear(e.Session)
 	case e.DupOf != 0:
 	case e.Stage == history.Answered && e.Type == contract.OK && e.Granted > 0:
-		k.answer(answeredToken{e.Granted, f.order, e.Session, e.Call})
+		k.answer(answeredToken{e.Granted, f.order, e.Session, []int64{e.Call}})
 		f.settle(e.Key, e.Granted, e.Session)
 	case e.Stage == history.Answered && (e.Type == contract.OK || e.Type == contract.Info && e.Status == 0 && e.Res != ""):
 		k.tear(e.Session, f.order)
-	case e.Stage == history.Lost && k.withdraw(e.Call):
-		k.tear(e.Session, f.order)
+	case e.Stage == history.Lost:
+		k.withdraw(e.Call, f.order)
 	}
 }
 
@@ -215,6 +215,8 @@ func (f *granted) forwarded(e *history.Event, a *account, of *payout) {
 	if answer != nil && answer.order < came.order && (q == nil || e.DupOf == 0) {
 		if q != nil {
 			q.beside(e.Call)
+		} else if author := of.author(e.Op); author != nil {
+			author.vouch(e.Token)
 		}
 		return
 	}
@@ -231,9 +233,9 @@ func (f *granted) forwarded(e *history.Event, a *account, of *payout) {
 		q.late, q.session = true, answer.session
 	}
 	nameless := writeID{id.underToken, id.op, nil}
-	if there := f.there(id); there != nil {
+	if there := f.there(id, e.I); there != nil {
 		f.caught(id, q, *there)
-	} else if f.there(nameless) != nil {
+	} else if f.there(nameless, e.I) != nil {
 		f.uncertain(byWhom, nameless)
 	}
 }
@@ -241,7 +243,7 @@ func (f *granted) forwarded(e *history.Event, a *account, of *payout) {
 // answered: an answer that says that nothing was written clears a suspect. A write whose row bears no token has that of
 // the request that is answered as effective.
 func (f *granted) answered(e *history.Event, c *call, end callEnd) {
-	if e.Type == contract.Fail && !end.effective || end.fencedOut { // a duplicate submission raises the mark
+	if e.Type == contract.Fail || end.fencedOut {
 		for _, a := range c.writesTo() {
 			f.refused(writeID{underToken{a, e.Token}, e.Op, c.payout}, e.Call)
 		}
@@ -335,14 +337,15 @@ func (of *writings) add(w signedWrite) {
 	of.recent = append(of.recent, w)
 }
 
-// there is a write of that name, as far as they are remembered.
-func (f *granted) there(id writeID) *signedWrite {
+// there is a write of that name that was recorded since, as far as they are remembered: what a request that was forwarded then
+// can have written. The request may be heard of later, when paydb's log has told whose payout it is about.
+func (f *granted) there(id writeID, since int64) *signedWrite {
 	recent := f.pending[id.underToken]
 	if of := f.written[id.account]; of != nil {
 		recent = append(slices.Clip(recent), of.recent...)
 	}
 	for i := range recent {
-		if w := &recent[i]; w.of(id.account) == id {
+		if w := &recent[i]; w.of(id.account) == id && w.mark.i > since {
 			return w
 		}
 	}

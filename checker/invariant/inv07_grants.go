@@ -9,18 +9,23 @@ type grantedKey struct {
 	logged    []loggedGrant
 	dropped   int64 // the highest token dropped from logged
 
-	// Of the first answer to an acquire that may have told its client a token or not: the session that had asked, and when.
+	lost []lostGrant
+	// Of the first answer to an acquire that may have told its client a token, and nobody knows which: the session that had
+	// asked, "" for any, and when.
 	tornFor  string
 	tornAt   int64 // 0: there was none
 	tornMore bool  // there was another, for another session
 }
 
-// answeredToken was answered to an acquire for session: when in the wiretap's order, and to which call, 0 where to several.
+// answeredToken was answered to an acquire for session: when in the wiretap's order, and to which calls.
 type answeredToken struct {
 	token, order int64
 	session      string
-	call         int64
+	calls        []int64
 }
+
+// lostGrant was answered, and lost on its way to the client: from when on the client may know the token or not.
+type lostGrant struct{ token, order int64 }
 
 // loggedGrant is in the lock store's log, and was not seen answered. It was heard where its session's acquire was: whoever
 // goes past the wiretap has a session that the wiretap knows nothing of.
@@ -50,8 +55,8 @@ func (k *grantedKey) latest() int64 {
 
 func (k *grantedKey) answer(a answeredToken) {
 	k.logged = slices.DeleteFunc(k.logged, func(g loggedGrant) bool { return g.token == a.token })
-	if first := k.at(a.token); first != nil { // told again: neither of the two calls alone can lose it
-		first.call = 0
+	if first := k.at(a.token); first != nil { // told again: it is lost when all of them are
+		first.calls = append(first.calls, a.calls...)
 		return
 	}
 	if len(k.answered) == maxTokens {
@@ -61,17 +66,25 @@ func (k *grantedKey) answer(a answeredToken) {
 	k.answered = append(k.answered, a)
 }
 
-// withdraw takes the answer to that call for one that granted nobody anything, and tells whether it had been taken for a grant.
-// The lock store's log has its grant, or will have it.
-func (k *grantedKey) withdraw(call int64) bool {
-	i := slices.IndexFunc(k.answered, func(a answeredToken) bool { return a.call == call })
+// withdraw takes the answer to that call for one that may have told its client nothing. Where no other call was told the same,
+// the token counts as not answered; the lock store's log has its grant, or will have it.
+func (k *grantedKey) withdraw(call, order int64) {
+	i := slices.IndexFunc(k.answered, func(a answeredToken) bool { return slices.Contains(a.calls, call) })
 	if i < 0 {
-		return false
+		return
 	}
-	a := k.answered[i]
+	a := &k.answered[i]
+	if a.calls = slices.DeleteFunc(a.calls, func(c int64) bool { return c == call }); len(a.calls) > 0 {
+		return
+	}
+	gone := loggedGrant{a.token, a.session, true}
 	k.answered = slices.Delete(k.answered, i, i+1)
-	k.log(loggedGrant{a.token, a.session, true})
-	return true
+	k.log(gone)
+	if len(k.lost) == maxTokens {
+		k.lost = slices.Delete(k.lost, 0, 1)
+		k.tear("", order) // which ones were is not known any more
+	}
+	k.lost = append(k.lost, lostGrant{gone.token, order})
 }
 
 func (k *grantedKey) log(g loggedGrant) {
@@ -122,9 +135,15 @@ func (k *grantedKey) tear(session string, order int64) {
 	}
 }
 
-// mayHaveTold tells whether a torn answer from before order may have granted to session; "" is any.
-func (k *grantedKey) mayHaveTold(session string, order int64) bool {
-	return k.tornAt != 0 && k.tornAt < order && (k.tornMore || session == "" || session == k.tornFor)
+// mayHaveTold tells whether a lost answer or a torn one from before order may have granted token to session; "" is any.
+func (k *grantedKey) mayHaveTold(token int64, session string, order int64) bool {
+	return slices.ContainsFunc(k.lost, func(l lostGrant) bool { return l.token == token && l.order < order }) ||
+		k.tornAt != 0 && k.tornAt < order && (k.tornMore || session == "" || k.tornFor == "" || session == k.tornFor)
+}
+
+// mayTell tells whether there was any such answer of token.
+func (k *grantedKey) mayTell(token int64) bool {
+	return k.tornAt != 0 || slices.ContainsFunc(k.lost, func(l lostGrant) bool { return l.token == token })
 }
 
 // lately remembers sessions: the latest maxLately at least, and never more than twice as many.

@@ -84,6 +84,30 @@ func TestAWriteThatWasNotGrantedIsNeverAPass(t *testing.T) {
 			w.replyLost(r)
 			w.do("executor-1", contract.OpClaim, "p2", 60)
 		}, 0},
+		{"behind an answer that was told twice and lost twice", func(w *world) {
+			lost, again := w.send(acquire("executor-1")), w.send(acquire("executor-1"))
+			w.grant(0, "executor-1", "alice", 60)
+			var gone []history.Event
+			for _, r := range []*request{lost, again} {
+				r.Granted, r.answer = 60, answer{status: 200}
+				w.replyLost(r)
+				gone = append(gone, w.cut())
+			}
+			for _, e := range gone {
+				w.record(e)
+			}
+			w.do("executor-1", contract.OpClaim, "p2", 60)
+		}, 0},
+		{"long after another answer to its session was lost", func(w *world) {
+			r := w.send(acquire("executor-1"))
+			w.grant(0, "executor-1", "alice", 58)
+			r.Granted, r.answer = 58, answer{status: 200}
+			w.replyLost(r)
+			again := w.send(acquire("executor-1"))
+			w.grant(0, "executor-1", "alice", 60)
+			w.do("executor-1", contract.OpClaim, "p2", 60)
+			w.answerAcquire(again, 60)
+		}, 1},
 		{"behind the harness's copy of its request", func(w *world) {
 			r := w.send(acquire("executor-1"))
 			w.grant(0, "executor-1", "alice", 60)
@@ -146,6 +170,54 @@ func TestAWriteThatWasNotGrantedIsNeverAPass(t *testing.T) {
 				got := w.judgement()["INV-07"]
 				if got.Found != c.found || c.found == 0 && got.Doubt == "" {
 					t.Errorf("%d found and %d left open, doubt %q, want %d or, for 0, a doubt: %s", got.Found, got.Unresolved, got.Doubt, c.found, got.Reason)
+				}
+			})
+		}
+	}
+}
+
+// What is no violation, however it looks, is none, and no doubt.
+func TestAWriteThatWasGrantedIsNoDoubt(t *testing.T) {
+	for name, story := range map[string]func(w *world){
+		"its row bears no token, its answer is lost, and its grant is long forgotten": func(w *world) {
+			token := w.acquire("executor-1", "alice")
+			w.do("executor-1", contract.OpClaim, "p2", token)
+			r := w.ask("executor-1", contract.OpSubmitted, "p2", token)
+			w.execute(r)
+			w.loseAnswer(r)
+			for range maxTokens + 1 {
+				w.acquire("executor-3", "alice")
+			}
+		},
+		"an early request is kept back until another has written, and refused": func(w *world) {
+			r := w.asksForAlice()
+			w.grant(0, "executor-1", "alice", 60)
+			early := history.Event{W: history.Wiretap, Type: contract.Invoke, Op: contract.OpClaim, Proc: "executor-1", Call: 900, Stage: history.Received, Payout: "p2", Token: 60}
+			w.record(early)
+			w.answerAcquire(r, 60)
+			w.do("executor-1", contract.OpClaim, "p2", 60)
+			early.Stage = history.Forwarded
+			w.record(early)
+			w.reply(&request{Event: early, answer: answer{status: 409, code: contract.PayoutNotClaimable}})
+		},
+		"an answer to its session that was lost was of another token": func(w *world) {
+			r := w.asksForAlice()
+			w.grant(0, "executor-1", "alice", 58)
+			r.Granted, r.answer = 58, answer{status: 200}
+			w.replyLost(r)
+			again := w.asksForAlice()
+			w.grant(0, "executor-1", "alice", 60)
+			w.answerAcquire(again, 60)
+			w.do("executor-1", contract.OpClaim, "p2", 60)
+		},
+	} {
+		for on, begin := range map[string]func() *world{"pg": bank, "etcd": bankOnEtcd} {
+			t.Run(name+", on "+on, func(t *testing.T) {
+				w := begin()
+				story(w)
+				w.watermarks()
+				if got := w.judgement()["INV-07"]; got.Found != 0 || got.Unresolved != 0 || got.Doubt != "" {
+					t.Errorf("%d found and %d left open, doubt %q, want none: %s", got.Found, got.Unresolved, got.Doubt, got.Reason)
 				}
 			})
 		}

@@ -91,7 +91,7 @@ func (f *granted) maybe(id writeID, q *suspicion) bool {
 	if g := k.inLog(id.token); g != nil && session == "" {
 		session = g.session
 	}
-	return slices.ContainsFunc(q.requests, func(s *suspect) bool { return k.mayHaveTold(session, s.order) })
+	return slices.ContainsFunc(q.requests, func(s *suspect) bool { return k.mayHaveTold(id.token, session, s.order) })
 }
 
 // only tells whether the write of that name can be nobody's but a suspect's.

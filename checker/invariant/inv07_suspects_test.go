@@ -203,13 +203,16 @@ func TestARefusalClearsItsOwnRequestAndNoOther(t *testing.T) {
 			w.loseAnswer(w.ask("executor-2", contract.OpClaim, "p3", 60))
 			w.do("executor-1", contract.OpClaim, "p2", 60)
 		},
-		"the wiretap is heard late, when more writes than are remembered came": func(w *world) {
+		"the wiretap waits for paydb, and more writes than are remembered come meanwhile": func(w *world) {
 			proper := w.acquire("executor-2", "alice")
-			w.commit(w.attemptInsert(&attempt{id: "first", payout: "p2", token: 60}))
-			for i := range maxTokens {
-				w.commit(w.attemptInsert(&attempt{id: "again" + itoa(int64(i)), payout: "p1", token: proper}))
-			}
-			w.loseAnswer(w.ask("executor-1", contract.OpSubmit, "p2", 60))
+			w.held(func() {
+				w.ask("executor-2", contract.OpClaim, "p9", proper)
+				w.loseAnswer(w.ask("executor-1", contract.OpSubmit, "p2", 60))
+				w.commit(w.attemptInsert(&attempt{id: "first", payout: "p2", token: 60}))
+				for i := range maxTokens {
+					w.commit(w.attemptInsert(&attempt{id: "again" + itoa(int64(i)), payout: "p1", token: proper}))
+				}
+			})
 		},
 		"it is the rail's, and a copy of the first is refused by its own mark": func(w *world) {
 			r := w.ask("executor-1", contract.OpSubmit, "p2", 60)

@@ -43,7 +43,7 @@ func NewJudge(s verdict.Settings) *Judge {
 func (j *Judge) Observe(e *history.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if e.Op == history.OpLostPlace {
+	if e.Op == history.OpLostPlace && e.Event != history.Missing { // of what is missing the reader tells in the end
 		j.gap(e.W, e.Msg)
 	}
 	if e.W == history.Wiretap && e.Op != history.OpLostPlace {

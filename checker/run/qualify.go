@@ -62,7 +62,7 @@ func qualify(v *verdict.Run, cut string, f *flaws) {
 	}
 	switch {
 	case cut == "":
-	case v.Exit == verdict.ExitPass || v.Exit == verdict.ExitOpen: // what it was asked for it did not do
+	case v.Exit == verdict.ExitOpen, v.Exit == verdict.ExitPass && v.Expect == nil: // what it was asked for it did not do
 		v.Doubt(cut)
 	default:
 		v.Reason = cut + "; " + v.Reason

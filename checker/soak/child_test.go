@@ -163,10 +163,11 @@ func TestARunThatFailedAfterItsVerdictCountsByItAndIsNotDoneAgain(t *testing.T) 
 
 func TestAVerdictThatIsNotThatOfTheRunOrNotWholeCountsForNothing(t *testing.T) {
 	for says, script := range map[string]string{
-		"it is that of \"another\"":             `verdict 0 pass; echo '{"schema":1,"id":"another","exit":0,"overall":"pass"}' >"$dir/verdict.json"; exit 0`,
-		"\"\" is no status of a run":            `verdict 1 ""; exit 255`,
-		"unexpected end of JSON input":          `verdict 1 violated; printf '{"schema":1,' >"$dir/verdict.json"; exit 255`,
-		"verify ended with exit status 255; it": `verdict 255 inconclusive; echo no room; exit 255`, // the verdict itself says so
+		"it is that of \"another\"":                             `verdict 0 pass; echo '{"schema":1,"id":"another","exit":0,"overall":"pass"}' >"$dir/verdict.json"; exit 0`,
+		"\"\" is no status of a run":                            `verdict 1 ""; exit 255`,
+		"unexpected end of JSON input":                          `verdict 1 violated; printf '{"schema":1,' >"$dir/verdict.json"; exit 255`,
+		"verify ended with exit status 2, and its verdict says": `verdict 255 inconclusive; exit 2`,                 // it says nothing itself
+		"verify ended with exit status 255; it":                 `verdict 255 inconclusive; echo no room; exit 255`, // the verdict itself says so
 	} {
 		o, out := scriptedSoak(t, scripted(t, script), 1)
 		s, err := Run(t.Context(), o)

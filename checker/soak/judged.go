@@ -39,7 +39,11 @@ func (c *child) judged(cut, late bool) (Line, error) {
 		why += "; besides, " + err.Error()
 	case v == nil && why == "":
 		why = fmt.Sprintf("verify ended with %s and wrote no verdict", c.cmd.ProcessState)
-	case v == nil || v.Exit == verdict.ExitHarness: // the verdict says itself that it proves nothing
+	case v == nil:
+	case v.Exit == verdict.ExitHarness: // the verdict says itself that it proves nothing
+		if why == "" {
+			why = fmt.Sprintf("verify ended with %s, and its verdict says: %s", c.cmd.ProcessState, v.Reason)
+		}
 	default:
 		return c.beside(l, v, why, cut, late), nil
 	}

@@ -79,11 +79,11 @@ func named(runs string) error {
 
 // noSoaks refuses runs that are those of a soak, whether it is going on or over.
 func noSoaks(runs string) error {
-	real, err := filepath.EvalSymlinks(runs)
-	if err != nil {
-		return nil // cleaning says what is wrong with it
+	real, err := realPath(runs)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // cleaning says so
 	}
-	if real, err = filepath.Abs(real); err != nil {
+	if err != nil {
 		return &exitError{exitHarness, fmt.Errorf("find the folder of all runs: %w", err)}
 	}
 	dir := filepath.Dir(real)
@@ -98,6 +98,15 @@ func noSoaks(runs string) error {
 	return nil
 }
 
+// realPath is path without links, from the root: a relative one begins where the shell believes to be, which may be a link itself.
+func realPath(path string) (string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(whole)
+}
+
 // programs is the folder bin by its real name, as the system tells it of what runs from there; without bin it is that of
 // this program.
 func programs(bin string) (string, error) {
@@ -108,12 +117,9 @@ func programs(bin string) (string, error) {
 		}
 		return filepath.Dir(own), nil
 	}
-	real, err := filepath.EvalSymlinks(bin)
+	real, err := realPath(bin)
 	if errors.Is(err, os.ErrNotExist) { // what ran from there may still do so
-		real, err = bin, nil
-	}
-	if err == nil {
-		real, err = filepath.Abs(real)
+		return filepath.Abs(bin)
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the folder of programs: %w", err)

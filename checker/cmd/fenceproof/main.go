@@ -80,6 +80,7 @@ Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 254 wrong usag
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.SetOut(unread{os.Stdout})
 	root.AddCommand(verifyCommand(), recheckCommand(), replayCommand(), lockClientCommand(), auditCommand(), transcriptCommand(), mutantsCommand(), sweepCommand(), soakCommand(), cleanCommand())
 	return root
 }

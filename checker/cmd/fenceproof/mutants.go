@@ -62,7 +62,7 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 	if f.doc != "" && (f.only != "" || f.seeds != 0) {
 		return usage("--doc %s: a part of the matrix is not what documentation should say; leave --only and --seeds out, or --doc", f.doc)
 	}
-	out := unread{c.OutOrStdout()}
+	out := c.OutOrStdout()
 	if f.list {
 		for _, m := range chosen {
 			fmt.Fprintf(out, "%-32s %s\n", m.Name, m.Title)

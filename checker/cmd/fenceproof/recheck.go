@@ -34,7 +34,7 @@ judges it, and prints the verdict. It changes nothing. The exit status is the ve
 			}
 			show := func() error { return run.Print(harmless{c.OutOrStdout()}, v, quiet) }
 			if asJSON {
-				show = func() error { return printJSON(unread{c.OutOrStdout()}, v) }
+				show = func() error { return printJSON(c.OutOrStdout(), v) }
 			}
 			if err := show(); err != nil {
 				return &exitError{exitHarness, err}

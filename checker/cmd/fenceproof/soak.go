@@ -42,8 +42,8 @@ inconclusive or not exercised everything of the newest 20. No run begins with le
 that is there, a soak that was interrupted goes on; flags that are not given are then as they were, and --drive,
 --etcd-members and the programs cannot be others: another build takes a new folder. A run that was killed together with
 its soak is judged by what it left: a violation counts and is kept, anything else is removed and done again. A run in
-which the harness failed is done again as well, unless its verdict is on disk or its history shows a violation: that counts,
-and the failure is told beside.
+which the harness failed is done again as well, unless its verdict is on disk and not in doubt, or its history shows a violation: that
+counts, and the failure is told beside.
 
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
 254 wrong usage, 255 the harness itself failed.`,
