@@ -93,7 +93,7 @@ bundle: ## rebuild the report's page after a change of its sources
 
 # What is going on runs from bin/, so nothing is built before it is known that nothing is.
 clean: ## remove old runs and built binaries; the binaries stay while a run is going on
-	@if [ -x bin/fenceproof ]; then bin/fenceproof clean --idle; else $(GO) run ./checker/cmd/fenceproof clean --idle; fi
+	@if [ -x bin/fenceproof ]; then bin/fenceproof clean --idle; else $(GO) run ./checker/cmd/fenceproof clean --idle --bin bin; fi
 	rm -rf bin
 
 .PHONY: doctor

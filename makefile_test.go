@@ -24,7 +24,7 @@ func TestTheMakefilePassesOnWhatItIsGivenAndRefusesWhatItDoesNotKnow(t *testing.
 		"one run of a soak's list":     {[]string{"soak", "ONLY=kill"}, true, "ONLY: a soak takes no such variable"},
 		"the same without a soak":      {[]string{"verify", "FENCING=off", "EXECUTORS=3"}, false, "--fencing off"},
 		"nothing is built to clean":    {[]string{"clean"}, false, "bin/fenceproof clean --idle; else"},
-		"clean without a program":      {[]string{"clean"}, false, "run ./checker/cmd/fenceproof clean --idle; fi"},
+		"clean without a program":      {[]string{"clean"}, false, "run ./checker/cmd/fenceproof clean --idle --bin bin; fi"},
 		"a mistyped one behind others": {[]string{"verify", "SEED=7", "FLAGS=--rate 5", "WORKLAOD=lock"}, true, "WORKLAOD is no variable of this Makefile"},
 	} {
 		t.Run(name, func(t *testing.T) {

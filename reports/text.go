@@ -7,12 +7,15 @@ import (
 	"unicode/utf8"
 )
 
+// keyPrefix begins the lock keys of accounts.
+const keyPrefix = "payout:"
+
 // micros turns nanoseconds of the harness's clock into the page's microseconds.
 func micros(ns int64) int64 { return ns / 1000 }
 
 // accountOfKey is the account whose lock key this is, "" for the key of something else.
 func accountOfKey(key string) string {
-	id, ok := strings.CutPrefix(key, "payout:")
+	id, ok := strings.CutPrefix(key, keyPrefix)
 	if !ok {
 		return ""
 	}

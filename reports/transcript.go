@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -41,21 +42,49 @@ func Transcript(w io.Writer, historyDir string, payouts ...string) error {
 	return nil
 }
 
+// aimedAt lists the payouts that the windows were aimed at, each once: a window names a payout, or a grant, under which its
+// holder claimed some.
+func aimedAt(windows []history.Event, claimed func(key string, token int64) []string) (hit []string) {
+	for i := range windows {
+		e := &windows[i]
+		ids := []string{e.Payout}
+		if e.Payout == "" {
+			ids = claimed(e.Key, e.Token)
+		}
+		for _, id := range ids {
+			if !slices.Contains(hit, id) {
+				hit = append(hit, id)
+			}
+		}
+	}
+	return hit
+}
+
 // named lists the whole ids of the payouts that are asked for; without any, of those that fault windows were aimed at,
 // each once, in order.
 func named(historyDir string, wanted []string) ([]string, error) {
-	hit, known, seen := []string(nil), []string(nil), map[string]bool{}
+	type grant struct{ key, token string }
+	var known []string
+	seen, claimed := map[string]bool{}, map[grant][]string{}
+	var windows []history.Event
 	err := each(historyDir, func(e *history.Event) {
-		if e.W == history.Nemesis && e.Payout != "" && !slices.Contains(hit, e.Payout) {
-			hit = append(hit, e.Payout)
+		if e.W == history.Nemesis && e.Phase == "inject" {
+			windows = append(windows, *e)
 		}
 		for _, c := range e.Changes {
-			if id := c.New["payout_id"]; c.Table == "payout" && !seen[id] {
-				seen[id] = true
-				known = append(known, id)
+			if id := c.New["payout_id"]; c.Table == "payout" {
+				if !seen[id] {
+					seen[id] = true
+					known = append(known, id)
+				}
+				under := grant{keyPrefix + c.New["account_id"], c.New["claim_token"]}
+				if under.token != "" && !slices.Contains(claimed[under], id) {
+					claimed[under] = append(claimed[under], id)
+				}
 			}
 		}
 	})
+	hit := aimedAt(windows, func(key string, token int64) []string { return claimed[grant{key, strconv.FormatInt(token, 10)}] })
 	switch {
 	case err != nil:
 		return nil, err
@@ -117,7 +146,15 @@ type transcript struct {
 	lines                     []utterance
 	effects                   [][]string  // the lines of each fact of the telling
 	grants                    []utterance // acquires of the account that the payout may turn out to belong to
+	hits                      []hit       // on the account's grants, until one turns out to have been the payout's
+	tokens                    []int64     // under which calls about the payout were made
 	over                      bool        // the payout has ended: later grants of the account are for others
+}
+
+// hit is what befell a grant or its holder, and how that is told.
+type hit struct {
+	token int64
+	told  utterance
 }
 
 func newTranscript(payout string) *transcript {
@@ -168,21 +205,26 @@ func (t *transcript) observe(e *history.Event) {
 	}
 }
 
-// stall tells of the stops and kills that began with a call about the payout. Whom they hit may have it in hand, or serve
+// stall tells of the stops and kills that began with a call about the payout, or with a grant of its account. Whom they hit may have it in hand, or serve
 // whoever has.
 func (t *transcript) stall(e *history.Event) {
-	if e.Payout != t.payout {
+	grant := e.Payout == "" && t.account != "" && e.Key == keyPrefix+t.account
+	if e.Payout != t.payout && !grant {
 		return
 	}
-	at := place{at: e.T, i: e.I}
-	if text, ok := overLink(e); ok {
-		if text != "" {
-			t.lines = append(t.lines, utterance{at, text})
+	text, link := overLink(e)
+	if !link {
+		if text = blow(e); text != "" {
+			text = line(e.Target, "%s", text)
 		}
-		return
 	}
-	if text := blow(e); text != "" {
-		t.lines = append(t.lines, utterance{at, line(e.Target, "%s", text)})
+	switch told := (utterance{place{at: e.T, i: e.I}, text}); {
+	case text == "":
+	case grant:
+		t.hits = append(t.hits, hit{e.Token, told})
+		t.tellHits()
+	default:
+		t.lines = append(t.lines, told)
 	}
 }
 
@@ -221,12 +263,29 @@ func (t *transcript) call(e *history.Event) {
 		t.about(e)
 		return
 	}
-	lock := t.account != "" && !t.over && e.Key == "payout:"+t.account
+	lock := t.account != "" && !t.over && e.Key == keyPrefix+t.account
 	if lock && e.Stage == history.Answered && e.Op == contract.OpAcquire && e.Type == contract.OK {
 		// It belongs to the payout only if a call about the payout follows.
 		text := line(string(e.Proc), "%-35s → granted, token %d", "acquire the account's lock", e.Granted)
 		t.grants = []utterance{{place{at: e.T, i: e.I}, text}}
 	}
+	if lock && e.Stage == history.Answered && e.Op == contract.OpRevoke && e.Type == contract.OK {
+		token := bodyNumber(e.Res, "revokedToken")
+		text := line(string(e.Proc), "%-35s → token %d is worth nothing any more", "revoke the grant of the account", token)
+		t.hits = append(t.hits, hit{token, utterance{place{at: e.T, i: e.I}, text}})
+		t.tellHits()
+	}
+}
+
+// tellHits tells those on grants that were the payout's.
+func (t *transcript) tellHits() {
+	t.hits = slices.DeleteFunc(t.hits, func(h hit) bool {
+		ours := slices.Contains(t.tokens, h.token)
+		if ours {
+			t.lines = append(t.lines, h.told)
+		}
+		return ours
+	})
 }
 
 // about follows a call about the payout. The proxy's call of the rail only places what it led to.
@@ -249,6 +308,10 @@ func (t *transcript) about(e *history.Event) {
 	}
 	t.lines = append(t.lines, t.grants...)
 	t.grants = nil
+	if e.Token != 0 && !slices.Contains(t.tokens, e.Token) {
+		t.tokens = append(t.tokens, e.Token)
+		t.tellHits()
+	}
 	t.lines = append(t.lines, utterance{place{at: e.T, i: e.I}, line(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e))})
 }
 

@@ -91,7 +91,8 @@ type Event struct {
 	// Highest is details.highestToken of a FENCED_OUT.
 	Highest int64 `json:"highest,string,omitempty"`
 	// Req and Res are the bodies as they were, at most BodyLimit bytes of each. Req stands in the received stage,
-	// Res in the answered one. Lists (P1, S2) leave Res out.
+	// Res in the answered one. Lists (P1, S2) leave Res out. With Status 0, Res is the part of an answer, head and all,
+	// that came and went on to the client; empty where none did.
 	Req string `json:"req,omitempty"`
 	Res string `json:"res,omitempty"`
 

@@ -1,7 +1,10 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -43,4 +46,35 @@ func (h *Header) expected() []Witness {
 		return Witnesses()
 	}
 	return h.Witnesses
+}
+
+// differs names what is not the same in two headers of one run: "" where nothing is but Witness, and Sparse, which counts
+// only where all have it.
+func (h *Header) differs(g *Header) string {
+	switch {
+	case h.Schema != g.Schema:
+		return "schema"
+	case !slices.Equal(h.Witnesses, g.Witnesses):
+		return "witnesses"
+	case h.Seed != g.Seed:
+		return "seed"
+	case !sameJSON(h.Plan, g.Plan):
+		return "plan"
+	case !sameJSON(h.Config, g.Config):
+		return "config"
+	case !maps.Equal(h.Versions, g.Versions):
+		return "versions"
+	case !h.Started.Equal(g.Started):
+		return "started"
+	}
+	return ""
+}
+
+// sameJSON compares two values whatever the space between their parts.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	if json.Compact(&x, a) != nil || json.Compact(&y, b) != nil {
+		return bytes.Equal(a, b)
+	}
+	return bytes.Equal(x.Bytes(), y.Bytes())
 }

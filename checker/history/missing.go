@@ -2,8 +2,9 @@ package history
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+
+	"fenceproof/checker/contract"
 )
 
 // missing are numbers that no file has: of events that were recorded, and removed since. A trailer can be made to fit; the
@@ -32,19 +33,33 @@ func (r *Reader) broken() bool {
 	return len(r.gaps) > 0 || slices.ContainsFunc(r.files, func(f *source) bool { return f.ended && f.gap != "" })
 }
 
+// Missing is the Event of an OpLostPlace that a Reader gives in the place of what is in no file.
+const Missing = "missing"
+
+// blind is the event that w may have seen what is missing, in the place of the first of it. How much is missing Gaps says in
+// the end.
+func (m *missing) blind(w Witness, t int64) Event {
+	return Event{I: m.first, W: w, T: t, Type: contract.Info, Op: OpLostPlace, Event: Missing,
+		Msg: fmt.Sprintf("event %d was recorded and is in no file; whose file it was removed from, nobody can tell", m.first)}
+}
+
+// expected are the witnesses that the headers name, and those that have a file.
+func (r *Reader) expected() []Witness {
+	all := r.header.expected()
+	for _, f := range r.files {
+		if !slices.Contains(all, f.witness) {
+			all = append(slices.Clip(all), f.witness)
+		}
+	}
+	return all
+}
+
 // sayLost makes what is missing a gap of every witness that has none of its own: each may have seen it.
 func (r *Reader) sayLost() {
 	if r.lost.count == 0 {
 		return
 	}
-	witnesses := map[Witness]bool{}
-	for _, w := range r.header.expected() {
-		witnesses[w] = true
-	}
-	for _, f := range r.files {
-		witnesses[f.witness] = true
-	}
-	for w := range maps.Keys(witnesses) {
+	for _, w := range r.expected() {
 		if r.gaps[w] == "" {
 			r.gaps[w] = r.lost.String()
 		}

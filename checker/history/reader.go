@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// ErrEmpty says that a folder holds nothing of a history: there is no file, or each ends before its header does.
+var ErrEmpty = errors.New("no file there has a header")
+
 // suffixes of a history's files, in the order in which they are looked for.
 var suffixes = []string{".ndjson", ".ndjson.zst", ".ndjson.gz"}
 
@@ -22,14 +25,15 @@ type Reader struct {
 	gaps   map[Witness]string
 	sparse bool // every header says so
 	lost   missing
-	last   int64 // I and T of the event decoded last
+	blind  []Witness // of which an event is to be told that stands for what is missing
+	last   int64     // I and T of the event decoded last
 	lastT  int64
 	ahead  *ahead // nil until the first Next
 	err    error
 }
 
 // Open opens the history in dir: the file of every witness that the headers promise, and of every other that is there.
-// It refuses a folder without any history, files of different runs, and files of a later version of the format.
+// It refuses a folder without any history (ErrEmpty), files of different runs, and files of a later version of the format.
 func Open(dir string) (*Reader, error) {
 	r := &Reader{gaps: map[Witness]string{}}
 	paths, err := find(dir)
@@ -43,7 +47,7 @@ func Open(dir string) (*Reader, error) {
 		}
 	}
 	if len(r.files) == 0 {
-		return nil, fmt.Errorf("open the history in %s: no file there has a header; a history is a folder of <witness>.ndjson files", dir)
+		return nil, fmt.Errorf("open the history in %s: %w; a history is a folder of <witness>.ndjson files", dir, ErrEmpty)
 	}
 	for _, w := range r.header.expected() {
 		if _, ok := paths[w]; !ok {
@@ -97,13 +101,17 @@ func (r *Reader) add(w Witness, path string) error {
 	if h.RunID != r.header.RunID {
 		return fmt.Errorf("open the history: %s is of run %q, %s of run %q; a folder holds one run", path, h.RunID, r.files[0].path, r.header.RunID)
 	}
+	if what := h.differs(&r.header); what != "" {
+		return fmt.Errorf("open the history: %s and %s are of one run, and their headers differ in %s: one of the two was changed", path, r.files[0].path, what)
+	}
 	return nil
 }
 
 // Header is what the files' headers say about the run. Its Witness is that of the first file.
 func (r *Reader) Header() Header { return r.header }
 
-// Next reads the next event in order of I into e. At the end it returns io.EOF; any other error names file and line, and
+// Next reads the next event in order of I into e. Where the first number is missing that no file can have had, it gives an
+// OpLostPlace event of every witness in its place: from there on each may have seen more than is here. At the end it returns io.EOF; any other error names file and line, and
 // stays. What the maps and slices of e hold must not be changed: events may share them.
 func (r *Reader) Next(e *Event) error {
 	if r.err != nil {
@@ -133,8 +141,20 @@ func (r *Reader) next(e *Event) error {
 			first = f
 		}
 	}
-	if first == nil {
+	switch {
+	case first == nil:
 		return io.EOF
+	case first.head.I > r.last+1 && !r.sparse && !r.broken():
+		if r.lost.count == 0 {
+			r.blind = r.expected()
+		}
+		r.lost.add(r.last+1, first.head.I-1)
+		r.last = first.head.I - 1
+	}
+	if len(r.blind) > 0 {
+		*e = r.lost.blind(r.blind[0], r.lastT)
+		r.blind = r.blind[1:]
+		return nil
 	}
 	first.full = false
 	*e = first.head
@@ -143,9 +163,6 @@ func (r *Reader) next(e *Event) error {
 	}
 	if e.T < r.lastT {
 		return first.errorf("event %d was recorded before the event it follows (t %d after %d)", e.I, e.T, r.lastT)
-	}
-	if e.I > r.last+1 && !r.sparse && !r.broken() {
-		r.lost.add(r.last+1, e.I-1)
 	}
 	r.last, r.lastT = e.I, e.T
 	return nil

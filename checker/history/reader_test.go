@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -193,8 +195,41 @@ func TestAnEventThatWasRemovedIsAGapOfEveryWitnessAlthoughTheTrailersFit(t *test
 		dir := written(t)
 		removed(t, dir, is...)
 		got, gaps, err := read(dir)
-		if err != nil || len(got) != 5-len(is) || len(gaps) != 2 || !strings.HasPrefix(gaps[Wiretap], want) || gaps[Journal] != gaps[Wiretap] {
+		if first := is[0] - 1; len(got) != 5-len(is)+2 || got[first] != int64(is[0]) || got[first+1] != int64(is[0]) {
+			t.Errorf("without %v: read %v, want two of the first that is missing in its place, one of each witness", is, got)
+		}
+		if err != nil || len(gaps) != 2 || !strings.HasPrefix(gaps[Wiretap], want) || gaps[Journal] != gaps[Wiretap] {
 			t.Errorf("without %v: read %v, gaps %v, error %v", is, got, gaps, err)
+		}
+	}
+}
+
+func TestAHeaderThatWasChangedInOneFileIsRefused(t *testing.T) {
+	for what, change := range map[string]func(h *Header){
+		"seed":      func(h *Header) { h.Seed++ },
+		"config":    func(h *Header) { h.Config = json.RawMessage(`{"nemesis":"none"}`) },
+		"plan":      func(h *Header) { h.Plan = json.RawMessage(`{"steps":[]}`) },
+		"versions":  func(h *Header) { h.Versions = map[string]string{"postgres": "1"} },
+		"witnesses": func(h *Header) { h.Witnesses = []Witness{Wiretap} },
+		"started":   func(h *Header) { h.Started = h.Started.Add(time.Second) },
+	} {
+		dir := written(t)
+		path := filepath.Join(dir, "journal.ndjson")
+		first, rest, _ := strings.Cut(get(t, path), "\n")
+		var line struct {
+			Header Header `json:"header"`
+		}
+		if err := json.Unmarshal([]byte(first), &line); err != nil {
+			t.Fatal(err)
+		}
+		change(&line.Header)
+		changed, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, path, string(changed)+"\n"+rest)
+		if _, _, err := read(dir); err == nil || !strings.HasSuffix(err.Error(), "their headers differ in "+what+": one of the two was changed") {
+			t.Errorf("%s changed in one file: %v", what, err)
 		}
 	}
 }

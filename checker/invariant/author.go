@@ -1,6 +1,8 @@
 package invariant
 
 import (
+	"slices"
+
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 )
@@ -12,6 +14,7 @@ type author struct {
 	proc    contract.Process
 	unknown [2]int64 // tokens of requests whose answers leave it open
 	many    bool     // more than those
+	vouched [2]int64 // tokens of requests that had been granted when they came
 	made    bool     // the transition has been committed once
 }
 
@@ -71,6 +74,18 @@ func (a *author) maybe(token int64) {
 	}
 	a.many = true
 }
+
+// vouch notes a request whose token had been granted, for when that is forgotten.
+func (a *author) vouch(token int64) {
+	for i := range a.vouched {
+		if a.vouched[i] == 0 || a.vouched[i] == token {
+			a.vouched[i] = token
+			return
+		}
+	}
+}
+
+func (a *author) vouchedFor(token int64) bool { return slices.Contains(a.vouched[:], token) }
 
 // settle is the token of the one request that can have made the transition, 0 when there are several or none. It is
 // asked at the end; before it, only token says anything.

@@ -110,7 +110,9 @@ func newBook() *book {
 
 // enter reads e for all folds; leave follows when they have seen it.
 func (b *book) enter(e *history.Event) {
-	b.events++
+	if e.Event != history.Missing {
+		b.events++
+	}
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
 		b.epoch, b.begun, b.begunBy = e.Epoch, e.T, b.fault

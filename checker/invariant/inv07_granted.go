@@ -4,6 +4,7 @@ package invariant
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,21 +14,22 @@ import (
 
 // granted has two halves. By the wiretap alone, whose order is real: had the token been answered to an acquire of the
 // account's key when the request was received? One of which that is not so is a suspect. And by paydb's log: each
-// committed write's token was answered at some time, and the write is no suspect's. An acquire whose answer nobody saw
-// grants too, where the lock store's log has its grant. So does one that nobody heard at all, of an operator or another
-// client that goes past the wiretap: when it was answered nobody can tell, and its writes are left open.
+// committed write's token was answered at some time, and the write is no suspect's. Whom the wiretap heard acquire the key is
+// granted it by an answer that the wiretap saw, or by nothing. Two more grant, and then nobody can tell when: an answer of which
+// only a part came and went on to the client, and one to an operator or another client that goes past the wiretap. Both need
+// their grant in the lock store's log, and their writes are left open; the first makes the verdict inconclusive.
 type granted struct {
 	findings
 	keys     map[string]*grantedKey
+	heard    lately           // the sessions for which the wiretap heard somebody acquire
 	order    int64            // how many events of the wiretap came
 	received map[int64]cameAt // by open call
 	suspects map[writeID]*suspicion
 	written  map[*account]*writings
-	pending  map[writeID][]signedWrite  // committed, and the token not yet seen answered
-	unsigned map[authorship]signedWrite // committed, and only the wiretap knows under which token
-	caughtBy []writeID                  // of suspects whose writes are there, and the lock store's log may have their grants yet
-	open     bool                       // at the end: one of the witnesses is not whole
-	doubt    string                     // of a write that was a violation, unless its grant had been answered unseen
+	pending  map[underToken][]signedWrite // committed, and the token not yet seen answered
+	unsigned map[authorship]signedWrite   // committed, and only the wiretap knows under which token
+	open     bool                         // at the end: one of the witnesses is not whole
+	doubt    string                       // of a write that is a violation, or is none: nobody can tell
 
 	superseded int64
 }
@@ -35,25 +37,18 @@ type granted struct {
 // cameAt is when a request was received: in the wiretap's own order, by the harness's clock, and in the history.
 type cameAt struct{ order, t, i int64 }
 
-// maxSuspects bounds the names of requests under tokens that nobody was seen to be granted, and of which nobody knows what became.
-const maxSuspects = 1024
-
-// writeID names a write of one operation under one token to one account.
-type writeID struct {
+// underToken names what was written to an account under one token.
+type underToken struct {
 	account *account
-	op      contract.Op
 	token   int64
 }
 
-// grantedKey is what was granted of one key.
-type grantedKey struct {
-	answered  []answeredToken
-	forgotten int64  // the highest token dropped from answered
-	logged    tokens // in the lock store's log, and not seen answered
-	unknown   int64  // when the first acquire ended whose answer nobody saw, 0 without one
+// writeID names a write: of one operation on one payout, under one token, to one account.
+type writeID struct {
+	underToken
+	op     contract.Op
+	payout *payout // nil: the rows name none
 }
-
-type answeredToken struct{ token, order int64 }
 
 // writings are the latest writes of an account.
 type writings struct{ recent []signedWrite }
@@ -66,11 +61,14 @@ type signedWrite struct {
 	mark   commitMark
 }
 
+func (w *signedWrite) of(a *account) writeID { return writeID{underToken{a, w.token}, w.op, w.payout} }
+
 func newGranted(b *book, t *tally) *granted {
 	return &granted{
 		findings: findings{id: "INV-07", guarantee: "Every committed write's token was granted, for that account's key, by an answer before the write was received.", book: b, tally: t},
-		keys:     map[string]*grantedKey{}, received: map[int64]cameAt{}, suspects: map[writeID]*suspicion{}, written: map[*account]*writings{},
-		pending: map[writeID][]signedWrite{}, unsigned: map[authorship]signedWrite{},
+		keys:     map[string]*grantedKey{}, received: map[int64]cameAt{},
+		suspects: map[writeID]*suspicion{}, written: map[*account]*writings{},
+		pending: map[underToken][]signedWrite{}, unsigned: map[authorship]signedWrite{},
 	}
 }
 
@@ -85,7 +83,7 @@ func (f *granted) Observe(e *history.Event) {
 		f.commit(&f.book.txn, e)
 	case e.W == history.LockDB && e.Op == history.OpCommit:
 		for _, g := range f.book.grant {
-			f.key(g.key).log(g.token)
+			f.key(g.key).log(loggedGrant{g.token, g.session, f.heard.has(g.session)})
 		}
 	case e.W == history.LockDB && e.Op == history.OpWatermark && !f.book.lost[history.LockDB]: // behind a hole the end decides
 		f.passed(e.Covers)
@@ -104,66 +102,74 @@ func (f *granted) key(name string) *grantedKey {
 	return k
 }
 
-// at is where the answer that granted token came in the wiretap's order, 0 where none was seen.
-func (k *grantedKey) at(token int64) int64 {
-	for i := range k.answered {
-		if k.answered[i].token == token {
-			return k.answered[i].order
-		}
-	}
-	return 0
-}
-
-func (k *grantedKey) log(token int64) {
-	if k.at(token) == 0 {
-		k.logged.add(token)
-	}
-}
-
-func (k *grantedKey) answer(token, order int64) {
-	k.logged.remove(token)
-	if len(k.answered) == maxTokens {
-		k.forgotten = max(k.forgotten, k.answered[0].token)
-		k.answered = slices.Delete(k.answered, 0, 1)
-	}
-	k.answered = append(k.answered, answeredToken{token, order})
-}
-
 // call takes an event of the wiretap.
 func (f *granted) call(e *history.Event) {
 	switch {
-	case e.Op == contract.OpAcquire && e.Stage == history.Answered:
-		f.acquired(e)
+	case e.Op == contract.OpAcquire:
+		f.acquire(e)
 	case e.Op.Fenced():
 		f.request(e)
 	}
 }
 
-// acquired takes the answer to an acquire.
-func (f *granted) acquired(e *history.Event) {
+// acquire takes the stages of an acquire. Nobody gets the answer to a copy. One that was lost on its way to the client, and one
+// whose token cannot be read, may have told the client a token or not.
+func (f *granted) acquire(e *history.Event) {
 	k := f.key(e.Key)
 	switch {
-	case e.Type == contract.OK && e.Granted > 0:
-		k.answer(e.Granted, f.order)
-		f.settle(e.Key, e.Granted)
-	case e.Type == contract.Info && e.Status == 0 && e.DupOf == 0 && k.unknown == 0: // an answer that came whole is seen, a copy's is for nobody
-		k.unknown = f.order
+	case e.Stage == history.Received && e.Session != "":
+		f.heard.add(e.Session)
+		k.hear(e.Session)
+	case e.DupOf != 0:
+	case e.Stage == history.Answered && e.Type == contract.OK && e.Granted > 0:
+		k.answer(answeredToken{e.Granted, f.order, e.Session, []int64{e.Call}})
+		f.settle(e.Key, e.Granted, e.Session)
+	case e.Stage == history.Answered && (e.Type == contract.OK || e.Type == contract.Info && e.Status == 0 && e.Res != ""):
+		k.tear(e.Session, f.order)
+	case e.Stage == history.Lost:
+		k.withdraw(e.Call, f.order)
 	}
 }
 
-// settle clears the writes that were committed before the answer that granted their token had come here.
-func (f *granted) settle(key string, token int64) {
+// settle judges the writes that were committed before the answer that granted their token had come here.
+func (f *granted) settle(key string, token int64, session string) {
 	a := f.book.accounts[strings.TrimPrefix(key, keyPrefix)]
 	if a == nil {
 		return
 	}
-	for _, op := range []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome, contract.OpPost, contract.OpResolve} {
-		id := writeID{a, op, token}
-		if q := f.suspects[id]; q != nil && q.wrote != nil && f.caught(id, q, *q.wrote) {
-			continue
+	under := underToken{a, token}
+	for id, q := range f.suspects {
+		if id.underToken == under && !q.late {
+			q.late, q.session = true, session
 		}
-		f.checked += int64(len(f.pending[id]))
-		delete(f.pending, id)
+	}
+	waiting := f.pending[under]
+	delete(f.pending, under)
+	for _, w := range waiting {
+		f.underGrant(a, w)
+	}
+}
+
+// underGrant judges a write whose token was answered to somebody.
+func (f *granted) underGrant(a *account, w signedWrite) {
+	id := w.of(a)
+	switch q := f.suspects[id]; {
+	case w.payout == nil && f.suspected(id.underToken, w.op):
+		f.uncertain(byWhom, id)
+	case q == nil:
+		f.checked++
+	default:
+		f.caught(id, q, w)
+	}
+}
+
+const byWhom = "account %s was written to with token %d (%s), by whom the rows do not say, and one request under it was received before any answer granted it"
+
+// uncertain leaves a write open that is a violation, or is none: nobody can tell.
+func (f *granted) uncertain(why string, id writeID) {
+	f.unresolved++
+	if f.doubt == "" {
+		f.doubt = fmt.Sprintf(why, id.account.id, id.token, id.op)
 	}
 }
 
@@ -173,10 +179,16 @@ func (f *granted) request(e *history.Event) {
 	case history.Received:
 		f.received[e.Call] = cameAt{f.order, e.T, e.I}
 	case history.Forwarded:
-		if c := f.book.call; c != nil && c.account != nil {
-			f.forwarded(e, c)
-		} else {
+		c := f.book.call
+		if c == nil || c.account == nil {
 			f.unresolved++
+			return
+		}
+		if k := f.key(keyPrefix + c.account.id); k.latest() > e.Token && e.Token > 0 {
+			f.superseded++
+		}
+		for _, a := range c.writesTo() {
+			f.forwarded(e, a, c.payout)
 		}
 	case history.Answered:
 		delete(f.received, e.Call)
@@ -186,40 +198,56 @@ func (f *granted) request(e *history.Event) {
 	}
 }
 
-// forwarded decides whether the request is a suspect.
-func (f *granted) forwarded(e *history.Event, c *call) {
-	k := f.key(keyPrefix + c.account.id)
-	came := cmp.Or(f.received[e.Call], cameAt{f.order, e.T, e.I})
-	id := writeID{c.account, e.Op, e.Token}
-	if n := len(k.answered); n > 0 && k.answered[n-1].token > e.Token {
-		f.superseded++
+// writesTo is the account that the request names and, where that is another, its payout's.
+func (c *call) writesTo() []*account {
+	if of := c.payout.account; of != nil && of != c.account {
+		return []*account{c.account, of}
 	}
-	if at := k.at(e.Token); at != 0 && at < came.order {
-		if q := f.suspects[id]; q != nil {
-			q.aside = true
+	return []*account{c.account}
+}
+
+// forwarded decides whether the request, if it writes to a, is a suspect. So is a copy of one: what it asks for was asked for before.
+func (f *granted) forwarded(e *history.Event, a *account, of *payout) {
+	k := f.key(keyPrefix + a.id)
+	came := cmp.Or(f.received[e.Call], cameAt{f.order, e.T, e.I})
+	id := writeID{underToken{a, e.Token}, e.Op, of}
+	q, answer := f.suspects[id], k.at(e.Token)
+	if answer != nil && answer.order < came.order && (q == nil || e.DupOf == 0) {
+		if q != nil {
+			q.beside(e.Call)
+		} else if author := of.author(e.Op); author != nil {
+			author.vouch(e.Token)
 		}
 		return
 	}
-	if c.replay || f.book.lost[history.Wiretap] || e.Token <= k.forgotten {
+	if f.book.lost[history.Wiretap] || k.forgets(e.Token) {
 		f.unresolved++
 		return
 	}
 	first := *e
 	first.I, first.T, first.Stage = came.i, came.t, history.Received
-	if !f.suspect(id, &suspect{received: &first, sent: f.book.keep(e), payout: c.payout, maybe: k.unknown != 0 && k.unknown < came.order}) {
-		f.unresolved++
+	if q = f.suspect(id, &suspect{received: &first, sent: f.book.keep(e), order: came.order}); q == nil {
 		return
 	}
-	if there := f.there(id); there != nil {
-		f.caught(id, f.suspects[id], *there)
+	if answer != nil {
+		q.late, q.session = true, answer.session
+	}
+	nameless := writeID{id.underToken, id.op, nil}
+	if there := f.there(id, e.I); there != nil {
+		f.caught(id, q, *there)
+	} else if f.there(nameless, e.I) != nil {
+		f.uncertain(byWhom, nameless)
 	}
 }
 
 // answered: an answer that says that nothing was written clears a suspect. A write whose row bears no token has that of
 // the request that is answered as effective.
 func (f *granted) answered(e *history.Event, c *call, end callEnd) {
-	id := writeID{c.account, e.Op, e.Token}
-	f.suspectAnswered(id, e.Call, e.Type == contract.Fail || end.fencedOut)
+	if e.Type == contract.Fail || end.fencedOut {
+		for _, a := range c.writesTo() {
+			f.refused(writeID{underToken{a, e.Token}, e.Op, c.payout}, e.Call)
+		}
+	}
 	by := authorship{c.payout, e.Op}
 	if w, ok := f.unsigned[by]; ok && end.effective && !c.replay {
 		delete(f.unsigned, by)
@@ -247,23 +275,25 @@ func (f *granted) commit(t *txn, e *history.Event) {
 		}
 	}
 	for i := range t.marks {
-		if m := &t.marks[i]; m.raises() {
+		if m := &t.marks[i]; m.raises() && !t.attempted(m.account, m.after) { // the attempt beside it says for which payout
 			f.write(m.account, signedWrite{contract.OpSubmit, m.after, nil, mark})
 		}
 	}
 	for i := range t.attempts {
-		// A refusal on record is no write, and where the transaction raised the mark, that was judged already.
-		if a := &t.attempts[i]; a.insert && a.now != contract.OutcomeFenced && a.payout.account != nil && !t.marked(a.payout.account, a.token) {
+		if a := &t.attempts[i]; a.writes() && a.payout.account != nil {
 			f.write(a.payout.account, signedWrite{contract.OpSubmit, a.token, a.payout, mark})
 		}
 	}
 }
 
-func (m *markChange) raises() bool { return m.after != m.before || !m.known }
+func (m *markChange) raises() bool { return m.after != 0 && (m.after != m.before || !m.known) }
 
-// marked tells whether the transaction set a's mark to token.
-func (t *txn) marked(a *account, token int64) bool {
-	return slices.ContainsFunc(t.marks, func(m markChange) bool { return m.account == a && m.after == token && m.raises() })
+// writes tells whether the row is more than a refusal on record.
+func (a *attemptChange) writes() bool { return a.insert && a.now != contract.OutcomeFenced }
+
+// attempted tells whether the transaction recorded an attempt to pay from the account under token.
+func (t *txn) attempted(of *account, token int64) bool {
+	return slices.ContainsFunc(t.attempts, func(a attemptChange) bool { return a.writes() && a.payout.account == of && a.token == token })
 }
 
 // unsign keeps a write until the wiretap names its token.
@@ -289,15 +319,15 @@ func (f *granted) write(a *account, w signedWrite) {
 		f.written[a] = of
 	}
 	of.add(w)
-	id := writeID{a, w.op, w.token}
-	if q := f.suspects[id]; q != nil && f.caught(id, q, w) {
+	id := w.of(a)
+	q := f.suspects[id]
+	if q != nil && q.late || f.key(keyPrefix+a.id).at(w.token) != nil {
+		f.underGrant(a, w)
 		return
 	}
-	if f.key(keyPrefix+a.id).at(w.token) != 0 {
-		f.checked++
-		return
+	if q == nil || !f.caught(id, q, w) {
+		f.pending[id.underToken] = append(f.pending[id.underToken], w)
 	}
-	f.pending[id] = append(f.pending[id], w)
 }
 
 func (of *writings) add(w signedWrite) {
@@ -307,17 +337,15 @@ func (of *writings) add(w signedWrite) {
 	of.recent = append(of.recent, w)
 }
 
-// there is a write of that name, as far as they are remembered.
-func (f *granted) there(id writeID) *signedWrite {
-	if w := f.pending[id]; len(w) > 0 {
-		return &w[0]
+// there is a write of that name that was recorded since, as far as they are remembered: what a request that was forwarded then
+// can have written. The request may be heard of later, when paydb's log has told whose payout it is about.
+func (f *granted) there(id writeID, since int64) *signedWrite {
+	recent := f.pending[id.underToken]
+	if of := f.written[id.account]; of != nil {
+		recent = append(slices.Clip(recent), of.recent...)
 	}
-	of := f.written[id.account]
-	if of == nil {
-		return nil
-	}
-	for i := range of.recent {
-		if w := &of.recent[i]; w.op == id.op && w.token == id.token {
+	for i := range recent {
+		if w := &recent[i]; w.of(id.account) == id && w.mark.i > since {
 			return w
 		}
 	}

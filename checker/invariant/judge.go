@@ -43,7 +43,7 @@ func NewJudge(s verdict.Settings) *Judge {
 func (j *Judge) Observe(e *history.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if e.Op == history.OpLostPlace {
+	if e.Op == history.OpLostPlace && e.Event != history.Missing { // of what is missing the reader tells in the end
 		j.gap(e.W, e.Msg)
 	}
 	if e.W == history.Wiretap && e.Op != history.OpLostPlace {
@@ -83,7 +83,10 @@ func (j *Judge) mustWait(e *history.Event) bool {
 
 // release delivers the held events that need not wait any more.
 func (j *Judge) release(all bool) {
-	j.mute = j.mute || len(j.held) > maxHeld
+	if !j.mute && len(j.held) > maxHeld {
+		j.mute = true
+		j.gap(history.PayDB, fmt.Sprintf("it was more than %d events behind the wiretap", maxHeld))
+	}
 	n := 0
 	for n < len(j.held) && (all || !j.mustWait(&j.held[n])) {
 		j.deliver(&j.held[n])

@@ -20,14 +20,5 @@ func (t *tokens) add(token int64) {
 
 func (t *tokens) has(token int64) bool { return slices.Contains(t.recent, token) }
 
-// remove forgets token, and tells whether it was there.
-func (t *tokens) remove(token int64) bool {
-	i := slices.Index(t.recent, token)
-	if i >= 0 {
-		t.recent = slices.Delete(t.recent, i, i+1)
-	}
-	return i >= 0
-}
-
 // dropped tells whether token may have been there and been forgotten.
 func (t *tokens) dropped(token int64) bool { return token <= t.forgotten }

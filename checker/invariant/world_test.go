@@ -278,6 +278,12 @@ func (w *world) loseAnswer(r *request) {
 	w.reply(r)
 }
 
+// tearAnswer records that a part of an answer came, and went on to the client.
+func (w *world) tearAnswer(r *request) {
+	r.answer = answer{res: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"fencingToken\":60"}
+	w.reply(r)
+}
+
 // ask sends a fenced request without its being carried out.
 func (w *world) ask(proc string, op contract.Op, payout string, token int64) *request {
 	e := history.Event{Op: op, Proc: contract.Process(proc), Owner: proc, Payout: payout, Token: token, Link: proc + "→payment-resource"}

@@ -77,6 +77,7 @@ const (
 	reconcile        = 250 * time.Millisecond // RECONCILER_INTERVAL
 	Prepare          = 50 * time.Millisecond  // EXECUTOR_PREPARE: the gap that pauses aim at
 	DefaultDrive     = 30 * time.Second
+	MinDrive         = time.Second // in less nothing comes to work
 	DefaultExecutors = 6
 	DefaultAccounts  = 12
 	DefaultRate      = 20.0

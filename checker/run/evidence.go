@@ -74,6 +74,11 @@ func (e *evidence) failed(err error) {
 	}
 }
 
+// cut writes down that the run was cut short, and by what.
+func (e *evidence) cut(why string) {
+	e.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpInterrupted, Msg: why})
+}
+
 // interpose puts a wiretap on one hop.
 func (e *evidence) interpose(from, to, upstream string) (string, io.Closer, error) {
 	r, err := wiretap.Listen(wiretap.Config{Link: contract.Link{From: contract.Process(from), To: contract.Process(to)}, Upstream: upstream, Sink: e.rec})

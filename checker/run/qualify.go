@@ -65,7 +65,11 @@ func qualify(v *verdict.Run, cut string, f *flaws) {
 	if f := Fencing(v.Settings.Fencing); v.Exit == verdict.ExitPass && v.Expect == nil && f != "" && f != FencingOn {
 		v.Reason += fmt.Sprintf(", although the fences were not all on (%s): nobody came who would have been refused", f)
 	}
-	if cut != "" {
+	switch {
+	case cut == "":
+	case v.Exit == verdict.ExitOpen, v.Exit == verdict.ExitPass && v.Expect == nil: // what it was asked for it did not do
+		v.Doubt(cut)
+	default:
 		v.Reason = cut + "; " + v.Reason
 	}
 }

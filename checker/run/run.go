@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 	"fenceproof/checker/invariant"
 	"fenceproof/checker/linear"
@@ -32,6 +31,9 @@ const (
 	drainPoll      = 100 * time.Millisecond
 )
 
+// ErrNotBegun says that a run was cut short before anything of it was there.
+var ErrNotBegun = errors.New("the run had not begun")
+
 // ErrBoot says that the system under test did not start.
 var ErrBoot = errors.New("the system did not start")
 
@@ -50,11 +52,15 @@ type state struct {
 }
 
 // Verify does one run and writes verdict.json and the report. When ctx ends early it heals, judges what there is and
-// reports that. The error is the harness's own failure; what the run found is in the verdict.
+// reports that. The error is the harness's own failure; what the run found is in the verdict, which comes with the error
+// once it is on disk.
 func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	cfg = cfg.expecting()
 	out := newProgress(cfg)
 	found, err := prepare(ctx, cfg, out)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotBegun, context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +92,15 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	r.out.say("plan", "the run's folder is %s", filepath.Join(cfg.Runs, id))
 	runErr := r.live(ctx, found)
 	v, err := r.conclude(runErr)
-	if err != nil {
+	if v == nil {
 		return nil, errors.Join(runErr, err)
 	}
 	r.watched(v)
-	if err := Print(cfg.Out, v, cfg.Quiet); err != nil {
-		return nil, errors.Join(runErr, err)
+	err = errors.Join(err, Print(cfg.Out, v, cfg.Quiet))
+	if err == nil {
+		r.out.say("", "the report is %s", filepath.Join(cfg.Runs, id, reportFile))
 	}
-	r.out.say("", "the report is %s", filepath.Join(cfg.Runs, id, reportFile))
-	return v, runErr
+	return v, errors.Join(runErr, err)
 }
 
 func (r *state) describe() string {
@@ -121,6 +127,11 @@ func (r *state) live(ctx context.Context, found programs) (err error) {
 	if err != nil {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneTimeout)
 		defer cancel()
+		if ctx.Err() != nil { // whatever it was doing was broken off, in the words of whoever was
+			r.out.say("boot", "%v", err)
+			r.ev.cut(context.Cause(ctx).Error() + " while it booted")
+			return r.ev.collect(c)
+		}
 		r.ev.failed(err)
 		return errors.Join(fmt.Errorf("%w: %w", ErrBoot, err), r.ev.collect(c))
 	}
@@ -182,7 +193,7 @@ func (r *state) unlessCut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	r.ev.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpInterrupted, Msg: context.Cause(ctx).Error()})
+	r.ev.cut(context.Cause(ctx).Error())
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -229,7 +240,8 @@ func (r *state) enter(phase string) {
 	r.out.begin(phase)
 }
 
-// conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read.
+// conclude judges the history as it is on disk, exactly as recheck does, and writes what people and machines read. What
+// fails once the verdict is written does not take it back.
 func (r *state) conclude(harness error) (*verdict.Run, error) {
 	r.out.begin("judge")
 	v, err := judge(r.dir, harness, linear.Options{Run: r.dir})
@@ -240,10 +252,7 @@ func (r *state) conclude(harness error) (*verdict.Run, error) {
 		return nil, err
 	}
 	r.out.begin("report")
-	if err := writeReports(r.dir, v); err != nil {
-		return nil, err
-	}
-	return v, pointLatest(r.cfg.Runs, r.id)
+	return v, errors.Join(writeReports(r.dir, v), pointLatest(r.cfg.Runs, r.id))
 }
 
 func writeReports(dir string, v *verdict.Run) error {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"fenceproof/checker/run"
 	"fenceproof/nemesis/plan"
 )
 
@@ -134,6 +135,9 @@ func (s Settings) Validate() error {
 	}
 	if last := uint64(max(1, cmp.Or(s.Rounds, MaxRounds)) - 1); s.FirstSeed > math.MaxUint64-last {
 		bad("--first-seed %d: the seeds of %d rounds end at %d; take at most %d", s.FirstSeed, last+1, uint64(math.MaxUint64), math.MaxUint64-last)
+	}
+	if s.Drive < run.MinDrive || s.Drive > plan.MaxDrive {
+		bad("--drive is %s; at least %s, at most %s", s.Drive, run.MinDrive, plan.MaxDrive)
 	}
 	if s.Jobs < 1 || s.Jobs > MaxJobs {
 		bad("--jobs %d: 1 to %d runs at a time", s.Jobs, MaxJobs)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"fenceproof/checker/run"
-	"fenceproof/checker/verdict"
 )
 
 // A run that has not ended this long after its drive hangs: the harness has failed. It is told to end, and killed when
@@ -68,15 +67,9 @@ func (c *child) do(ctx context.Context) (outcome, error) {
 		return outcome{}, fmt.Errorf("start a run: %w", err)
 	}
 	cut, late := c.await(ctx)
-	l := c.judged(late)
-	if cut && l.Failed != "" && l.Run != "" { // nothing of it would be kept but for a violation
-		v, err := violated(filepath.Join(c.runs, l.Run))
-		if err != nil {
-			return outcome{}, err
-		}
-		if v != nil {
-			l = lineOf(c.task, v)
-		}
+	l, err := c.judged(cut, late)
+	if err != nil {
+		return outcome{}, err
 	}
 	l.Took = time.Since(began)
 	if p := c.cmd.ProcessState; p != nil {
@@ -131,38 +124,6 @@ func (c *child) await(ctx context.Context) (cut, late bool) {
 	return cut, late
 }
 
-// judged is what the child's verdict says, or what went wrong with the harness.
-func (c *child) judged(late bool) Line {
-	failed := func(format string, args ...any) Line {
-		return Line{Cell: c.task.Cell, With: c.task.Nemesis, Seed: c.task.Seed, Run: c.folder(), Started: time.Now().UTC(),
-			Failed: fmt.Sprintf(format, args...) + c.said()}
-	}
-	if ended := new(exec.ExitError); c.err != nil && !errors.As(c.err, &ended) || c.cmd.ProcessState == nil {
-		return failed("how it ended is not known: %v", c.err)
-	}
-	exit := c.cmd.ProcessState.ExitCode()
-	if late {
-		return failed("it did not end by itself (%s)", c.cmd.ProcessState)
-	}
-	switch exit {
-	case verdict.ExitPass, verdict.ExitViolated, verdict.ExitOpen:
-	default:
-		return failed("verify ended with %s", c.cmd.ProcessState)
-	}
-	id := c.folder()
-	if id == "" {
-		return failed("verify ended with %s and left no run", c.cmd.ProcessState)
-	}
-	v, err := verdict.Read(filepath.Join(c.runs, id))
-	if err != nil {
-		return failed("verify ended with %s: %v", c.cmd.ProcessState, err)
-	}
-	if v.Exit != exit {
-		return failed("verify ended with %s, and its verdict stands for %d", c.cmd.ProcessState, v.Exit)
-	}
-	return lineOf(c.task, v)
-}
-
 // folder is the name of the run's folder, "" where there is none. A run that is done again after a failure of the harness
 // finds the folder of the one before it, which is not this one's.
 func (c *child) folder() string {
@@ -193,16 +154,6 @@ func (c *child) folders() ([]string, error) {
 		}
 	}
 	return all, nil
-}
-
-// said is the end of what the child printed.
-func (c *child) said() string {
-	const most = 2000
-	text, err := os.ReadFile(c.output)
-	if err != nil || len(text) == 0 {
-		return ""
-	}
-	return "; it said: " + strings.ToValidUTF8(strings.TrimSpace(string(text[max(0, len(text)-most):])), "")
 }
 
 // forget removes what the child has left.

@@ -79,7 +79,7 @@ func TestAHarnessThatFailsEndsTheSoakAndWhatItSaidIsKept(t *testing.T) {
 	for says, script := range map[string]string{
 		"verify ended with exit status 255; it said: no space":                    `echo no space; exit 255`,
 		"verify ended with exit status 0 and left no run":                         `exit 0`,
-		"verify ended with exit status 0, and its verdict stands for 1":           `verdict 1 violated; exit 0`,
+		"verify ended with exit status 0, and its verdict stands for 2":           `verdict 2 inconclusive; exit 0`,
 		"verify ended with exit status 2, and its verdict stands for 0; it said:": `verdict 0 pass; echo no room; exit 2`,
 		"verify ended with signal: killed":                                        `kill -9 $$`,
 	} {
@@ -122,6 +122,58 @@ func TestAnInterruptedRunThatHadFoundAViolationIsKeptHoweverItEnded(t *testing.T
 	s, err := Run(ctx, o)
 	if err != nil || s.Counts.Violated != 1 || s.Exit != verdict.ExitViolated || len(s.Kept) != 1 {
 		t.Errorf("%v, %+v\n%s", err, s, out)
+	}
+}
+
+func TestARunThatFailedAfterItsVerdictCountsByItAndIsNotDoneAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		status verdict.Status
+		exit   int
+	}{
+		"violated":                 {`verdict 1 violated; echo no room; exit 255`, verdict.Violated, verdict.ExitViolated},
+		"violated, another status": {`verdict 1 violated; echo no room; exit 0`, verdict.Violated, verdict.ExitViolated},
+		"violated, and told":       {`verdict 1 violated; echo "fenceproof: no room"; exit 1`, verdict.Violated, verdict.ExitViolated},
+		"inconclusive":             {`verdict 2 inconclusive; echo no room; exit 255`, verdict.Inconclusive, verdict.ExitOpen},
+		"pass":                     {`verdict 0 pass; echo no room; exit 255`, verdict.Pass, verdict.ExitPass},
+		"pass, then killed":        {`verdict 0 pass; echo no room; kill -9 $$`, verdict.Pass, verdict.ExitPass},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, out := scriptedSoak(t, scripted(t, `if [ -e "$runs/../again" ]; then dir=$runs/20260103T000000.000Z-payout-pg-pause-$seed; verdict 0 pass; exit 0; fi
+`+c.script), 1)
+			if _, err := Run(t.Context(), o); !errors.Is(err, ErrHarness) || strings.Count(out.String(), "THE HARNESS FAILED") != 1 || !strings.Contains(out.String(), "no room") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if err := os.WriteFile(filepath.Join(o.Into, "again"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Run(t.Context(), o)
+			if err != nil || s.Status != c.status || s.Exit != c.exit || s.Counts.Runs != 1 || len(s.Failures) != 0 || !strings.Contains(s.Reason, "besides, the harness failed in pause, payout on pg, seed 1") {
+				t.Errorf("%v, %+v\n%s", err, s, out)
+			}
+			if html, err := os.ReadFile(filepath.Join(o.Into, pageFile)); err != nil || !strings.Contains(string(html), "seed 1</b>, after its verdict ("+string(c.status)+"), which counts: ") {
+				t.Errorf("the page does not tell the failure (%v)", err)
+			}
+			if len(s.Besides) != 1 || !strings.Contains(s.Besides[0].Besides, "no room") || len(s.Kept) != 1 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestAVerdictThatIsNotThatOfTheRunOrNotWholeCountsForNothing(t *testing.T) {
+	for says, script := range map[string]string{
+		"it is that of \"another\"":                             `verdict 0 pass; echo '{"schema":1,"id":"another","exit":0,"overall":"pass"}' >"$dir/verdict.json"; exit 0`,
+		"\"\" is no status of a run":                            `verdict 1 ""; exit 255`,
+		"unexpected end of JSON input":                          `verdict 1 violated; printf '{"schema":1,' >"$dir/verdict.json"; exit 255`,
+		"verify ended with exit status 2, and its verdict says": `verdict 255 inconclusive; exit 2`,                 // it says nothing itself
+		"verify ended with exit status 255; it":                 `verdict 255 inconclusive; echo no room; exit 255`, // the verdict itself says so
+	} {
+		o, out := scriptedSoak(t, scripted(t, script), 1)
+		s, err := Run(t.Context(), o)
+		if !errors.Is(err, ErrHarness) || s == nil || s.Exit != verdict.ExitHarness || s.Counts.Runs != 0 || len(s.Failures) != 1 || !strings.Contains(s.Failures[0].Failed, says) {
+			t.Errorf("%s: %v\n%s", says, err, out)
+		}
 	}
 }
 

@@ -67,21 +67,23 @@ type Folder struct {
 	head  header
 	Lines []Line
 
+	swept    []string // runs that had not come to their end, and are gone
+	saved    []Line   // such runs that had found a violation
 	file     *os.File
 	stripped map[string]bool // runs of which no more than the verdict is left
 }
 
-// Exists tells whether a soak was begun in dir.
-func Exists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, settingsFile))
-	return err == nil
-}
-
 // Read reads what a soak has left in dir. It changes nothing. A last line that was not written to its end counts for
-// nothing.
+// nothing. A folder without a soak, and one with a part of one, are refused.
 func Read(dir string) (*Folder, error) {
 	f := &Folder{Dir: dir, stripped: map[string]bool{}}
-	text, err := os.ReadFile(filepath.Join(dir, settingsFile))
+	switch begun, err := Begun(dir); {
+	case err != nil:
+		return nil, err
+	case !begun:
+		return nil, fmt.Errorf("read the soak in %s: there is no %s", dir, settingsFile)
+	}
+	text, err := readFile(filepath.Join(dir, settingsFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the soak in %s: %w", dir, err)
 	}
@@ -91,7 +93,7 @@ func Read(dir string) (*Folder, error) {
 	if f.head.Schema > Schema {
 		return nil, fmt.Errorf("read the soak in %s: it has version %d, this program reads up to %d: use a newer one", dir, f.head.Schema, Schema)
 	}
-	text, err = os.ReadFile(filepath.Join(dir, linesFile))
+	text, err = readFile(filepath.Join(dir, linesFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read the soak in %s: %w", dir, err)
 	}
@@ -167,7 +169,11 @@ func open(dir string, s Settings, cells []Cell, out []LeftOut, now Session, leav
 
 // begun is the soak in dir as it was left, an empty one where none was begun. It is refused where other programs began it.
 func begun(dir, digest string) (*Folder, error) {
-	if !Exists(dir) {
+	there, err := Begun(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
 		return &Folder{Dir: dir, stripped: map[string]bool{}}, nil
 	}
 	f, err := Read(dir)
@@ -182,7 +188,7 @@ func lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the soak: %w", err)
 	}
-	file, err := os.OpenFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := openFile(filepath.Join(dir, linesFile), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("open the soak in %s: %w", dir, err)
 	}
@@ -260,7 +266,7 @@ func excess(lines []Line) []string {
 	var strip, open []string
 	for _, l := range lines {
 		switch {
-		case l.Failed != "" || l.Status == verdict.Violated:
+		case l.Failed != "" || l.Besides != "" || l.Status == verdict.Violated:
 		case l.Status == verdict.Pass:
 			strip = append(strip, l.Run)
 		default:
@@ -320,9 +326,14 @@ func replace(path string, content []byte) error {
 	mode := fs.FileMode(0o644)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
-		if is, err := os.Stat(path); err == nil {
-			mode = is.Mode().Perm()
+		is, err := os.Stat(path)
+		if err == nil && !is.Mode().IsRegular() { // a device would be gone
+			err = irregular(path)
 		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+		mode = is.Mode().Perm()
 	}
 	t, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

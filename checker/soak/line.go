@@ -1,9 +1,7 @@
 package soak
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -32,6 +30,9 @@ type Line struct {
 	// Failed is set where the harness itself failed: what went wrong. Such a run counts for nothing, and is done again
 	// when the soak is continued, unless it had found a violation.
 	Failed string `json:"failed,omitempty"`
+	// Besides is what went wrong in the harness although the run had come to its verdict: the line counts by that, and
+	// the run is not done again.
+	Besides string `json:"besides,omitempty"`
 }
 
 // Danger is how often a run met a danger that a pass needs to have met. Where several invariants count it, Count is the
@@ -46,13 +47,12 @@ type Danger struct {
 // valid says what is wrong with a line of a file. What is kept and what is removed of a run hangs on its name and its
 // status, so a name that leads elsewhere and a status that is none are refused.
 func (l Line) valid() error {
-	known := slices.Contains([]verdict.Status{verdict.Pass, verdict.Violated, verdict.Inconclusive, verdict.NotExercised}, l.Status)
 	switch {
 	case l.Failed != "" && l.Run == "" && l.Status == "": // it failed before there was a folder
 		return nil
 	case !run.IsRun(l.Run):
 		return fmt.Errorf("%q is no run's name; restore the line, or remove it to have its run done again", l.Run)
-	case !known && (l.Failed == "" || l.Status != ""):
+	case !known(l.Status) && (l.Failed == "" || l.Status != ""):
 		return fmt.Errorf("%q is no status of a run; restore the line, or remove it to have its run done again", l.Status)
 	}
 	return nil
@@ -73,15 +73,13 @@ func lineOf(t Task, v *verdict.Run) Line {
 	return l
 }
 
-// violated is the verdict of the run in dir where that is a violation, nil where it is none or there is no verdict.
+// violated is the finding of the run in dir where that is a violation, nil where it is none or there is nothing.
 func violated(dir string) (*verdict.Run, error) {
-	v, err := verdict.Read(dir)
+	v, err := finding(dir)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("whether the run in %s found a violation is not known, so it stays; look at it, and remove it by hand: %w", dir, err)
-	case statusOf(v) != verdict.Violated:
+	case v == nil || statusOf(v) != verdict.Violated:
 		return nil, nil
 	}
 	return v, nil
@@ -109,13 +107,21 @@ func dangersOf(v *verdict.Run) []Danger {
 	}
 	var all []Danger
 	for _, n := range verdict.Needs(v.Settings) {
-		count := counted[n.Invariant][n.Counter]
-		i := slices.IndexFunc(all, func(d Danger) bool { return d.Name == n.Counter })
+		all = append(all, Danger{n.Counter, n.What, counted[n.Invariant][n.Counter], n.Min})
+	}
+	return merged(all)
+}
+
+// merged tells each danger once: by its first name, where invariants have different counters for the same.
+func merged(dangers []Danger) []Danger {
+	var all []Danger
+	for _, d := range dangers {
+		i := slices.IndexFunc(all, func(o Danger) bool { return o.Name == d.Name || o.What == d.What })
 		if i < 0 {
-			all = append(all, Danger{n.Counter, n.What, count, n.Min})
+			all = append(all, d)
 			continue
 		}
-		all[i].Count, all[i].Need = min(all[i].Count, count), max(all[i].Need, n.Min)
+		all[i].Count, all[i].Need = min(all[i].Count, d.Count), max(all[i].Need, d.Need)
 	}
 	return all
 }

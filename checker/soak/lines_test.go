@@ -90,8 +90,8 @@ func TestAViolationThatNoLineTellsOfIsKeptAndGetsItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"20260101T000000.000Z-lock-pg-pause-1":        `{"exit":0,"overall":"pass","settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"1"}}`,
-		"20260101T000000.000Z-lock-pg-pause-2":        `{"exit":0,"overall":"violated","expect":{"must":["INV-04"],"met":true},"settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"2"}}`,
+		"20260101T000000.000Z-lock-pg-pause-1":        `{"id":"20260101T000000.000Z-lock-pg-pause-1","exit":0,"overall":"pass","settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"1"}}`,
+		"20260101T000000.000Z-lock-pg-pause-2":        `{"id":"20260101T000000.000Z-lock-pg-pause-2","exit":0,"overall":"violated","expect":{"must":["INV-04"],"met":true},"settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"2"}}`,
 		"20260101T000000.000Z-lock-pg-pause-3":        `{"id":"20260101T000000.000Z-lock-pg-pause-3","exit":1,"overall":"violated","settings":{"nemesis":"pause","workload":"lock","backend":"pg","seed":"3"}}`,
 		"20260101T000000.000Z-payout-etcd-kill+pause": `{"id":"20260101T000000.000Z-payout-etcd-kill+pause","exit":1,"overall":"violated","settings":{"nemesis":"kill,pause","workload":"payout","backend":"etcd","seed":"4"}}`,
 		"20260101T000000.000Z-payout-pg-kill+slow-5":  `{"id":"20260101T000000.000Z-payout-pg-kill+slow-5","exit":1,"overall":"violated","settings":{"nemesis":"kill,slow","workload":"payout","backend":"pg","seed":"5"}}`,

@@ -22,7 +22,7 @@ var (
 	page = template.Must(template.New("soak").Funcs(template.FuncMap{
 		"bytes": bytesOf, "seconds": seconds, "ranges": ranges, "tone": tone, "name": Line.name, "dangers": dangersInShort,
 		"date":  func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
-		"hours": func(d time.Duration) string { return d.Round(time.Minute).String() },
+		"hours": func(d time.Duration) string { return d.Round(time.Second).String() },
 		"mix":   func(s string) string { return strings.ReplaceAll(s, ",", " + ") },
 		"toneOf": func(l Line) string {
 			if l.Failed != "" {

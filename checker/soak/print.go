@@ -3,7 +3,6 @@ package soak
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -123,7 +122,7 @@ func (c CellSummary) other() string {
 // conditions are when, on what and with which commands the matrix was made.
 func (s *Summary) conditions() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s in %s of running. Made by:\n\n", number(s.Counts.Runs, "run"), s.Took.Round(time.Minute))
+	fmt.Fprintf(&b, "%s in %s of running. Made by:\n\n", number(s.Counts.Runs, "run"), s.Took.Round(time.Second))
 	for _, x := range s.Sessions {
 		fmt.Fprintf(&b, "- `%s` on %s, %s with %s, %s", x.Command, x.Started.UTC().Format("2 January 2006"), x.OS, number(x.Cores, "core"), x.Go)
 		if x.Commit != "" {
@@ -152,7 +151,7 @@ func (s *Summary) Into(doc string) (string, error) {
 
 // Placed tells whether the document in a file has a place for the matrix.
 func Placed(file string) error {
-	doc, err := os.ReadFile(file)
+	doc, err := readFile(file)
 	if err != nil {
 		return fmt.Errorf("read the document: %w", err)
 	}
@@ -164,7 +163,7 @@ func Placed(file string) error {
 
 // WriteInto puts the matrix into the document in a file.
 func (s *Summary) WriteInto(file string) error {
-	doc, err := os.ReadFile(file)
+	doc, err := readFile(file)
 	if err != nil {
 		return fmt.Errorf("read the document: %w", err)
 	}

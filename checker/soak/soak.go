@@ -119,6 +119,12 @@ func (s *soak) announce(out []LeftOut) {
 	for _, l := range out {
 		fmt.Fprintf(s.Out, "soak: left out: %s: %s\n", l.Cell, l.Why)
 	}
+	for _, l := range s.folder.saved {
+		fmt.Fprintf(s.Out, "soak: not brought to its end before, and what is there shows a violation, so it counts: %s\n", l.Run)
+	}
+	if n := len(s.folder.swept); n > 0 {
+		fmt.Fprintf(s.Out, "soak: not brought to their end before; they show no violation, so they are gone and done again: %s\n", number(n, "run"))
+	}
 	if n := len(s.done); n > 0 {
 		fmt.Fprintf(s.Out, "soak: done before, and not done again: %s\n", number(n, "run"))
 	}
@@ -188,7 +194,15 @@ func (s *soak) one(ctx context.Context, t Task) error {
 		return errors.Join(fmt.Errorf("%w: %s: %s", ErrHarness, t, o.line.Failed), s.folder.add(o.line))
 	}
 	fmt.Fprintf(s.Out, "soak: %4d  %s: %s after %.0f s%s\n", s.count, t, o.line.Status, o.line.Took.Seconds(), o.line.why())
-	err = errors.Join(os.Remove(c.output), s.folder.add(o.line))
+	err = s.folder.add(o.line)
+	if o.line.Besides == "" {
+		err = errors.Join(err, os.Remove(c.output))
+	} else {
+		fmt.Fprintf(s.Out, "soak: after the verdict of %s: THE HARNESS FAILED: %s\n", t, o.line.Besides)
+	}
+	if o.line.Besides != "" && !o.cut { // the verdict stays one, and the soak ends all the same
+		err = errors.Join(fmt.Errorf("%w: after the verdict of %s: %s", ErrHarness, t, o.line.Besides), err)
+	}
 	if replaced != nil { // the violation stays one, and the soak ends all the same
 		fmt.Fprintf(s.Out, "soak: after %s: THE HARNESS FAILED: %s\n", t, replaced)
 		err = errors.Join(fmt.Errorf("%w: after %s: %w", ErrHarness, t, replaced), err)

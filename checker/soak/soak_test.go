@@ -248,6 +248,27 @@ func TestOfDangersTheSummarySaysWhoMetThemTheLeastAndTheMiddle(t *testing.T) {
 	}
 }
 
+func TestADangerWithTwoNamesIsToldOnce(t *testing.T) {
+	const what = "grants that an operator revoked"
+	of := func(a, b, need int64) []Danger {
+		return []Danger{{"revocations", what, a, 1}, {"contended", "requests", 7, 1}, {"revokes", what, b, need}}
+	}
+	s := Summarise(folderOf(t, nil, ran("pause", 1, verdict.Pass, of(14, 14, 1)...), ran("pause", 2, verdict.Inconclusive, of(21, 3, 4)...)))
+	want := []DangerSummary{{"revocations", what, 2, 1, Spread{3, 3}}, {"contended", "requests", 2, 2, Spread{7, 7}}}
+	if got := s.Cells[0].Dangers; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	names := map[string]string{}
+	for _, n := range plan.Names() {
+		for _, d := range dangersOf(&verdict.Run{Settings: verdict.Settings{Workload: "lock", Backend: "pg", Nemesis: n, Drive: time.Minute}}) {
+			if names[d.What+n] != "" {
+				t.Errorf("%s: %q is told as %s and as %s", n, d.What, names[d.What+n], d.Name)
+			}
+			names[d.What+n] = d.Name
+		}
+	}
+}
+
 func TestTheDiskStaysBoundedAndNoViolationIsEverRemoved(t *testing.T) {
 	f := folderOf(t, nil)
 	record(t, f, ran("pause", 1, verdict.Violated))
@@ -321,7 +342,9 @@ func TestARunThatWasInterruptedCountsOnlyWithAViolation(t *testing.T) {
 
 func TestTheMatrixStandsBetweenItsLinesAndComesFromSeveralSeries(t *testing.T) {
 	one := folderOf(t, nil, ran("pause", 1, verdict.Pass, Danger{"stale", "stale writes", 4, 1}))
-	two := folderOf(t, nil, ran("pause", 2, verdict.Pass, Danger{"stale", "stale writes", 9, 1}), ran("kill", 2, verdict.Violated))
+	longer := ran("kill", 2, verdict.Violated)
+	longer.Took += 1200 * time.Millisecond
+	two := folderOf(t, nil, ran("pause", 2, verdict.Pass, Danger{"stale", "stale writes", 9, 1}), longer)
 	s := Summarise(one, two)
 	doc, err := s.Into("before\n" + begins + "old\n" + ends + "after\n")
 	if err != nil {
@@ -331,7 +354,7 @@ func TestTheMatrixStandsBetweenItsLinesAndComesFromSeveralSeries(t *testing.T) {
 	if err != nil || again != doc || strings.Contains(doc, "old\n") || !strings.HasPrefix(doc, "before\n") || !strings.HasSuffix(doc, "after\n") {
 		t.Errorf("%v:\n%s", err, doc)
 	}
-	for _, row := range []string{"### pause\n", "| payout | pg | 1–2 | 2 | 2 | 0 | 1 / 1 | stale 4 / 4 |\n", "| payout | pg | 2 | 1 | 0 | 1 **violated** | 2 / 2 |  |\n", "3 runs in 2m0s of running"} {
+	for _, row := range []string{"### pause\n", "| payout | pg | 1–2 | 2 | 2 | 0 | 1 / 1 | stale 4 / 4 |\n", "| payout | pg | 2 | 1 | 0 | 1 **violated** | 2 / 2 |  |\n", "3 runs in 2m1s of running"} {
 		if !strings.Contains(doc, row) {
 			t.Errorf("the document has no %q:\n%s", row, doc)
 		}

@@ -24,6 +24,7 @@ type Summary struct {
 	Cells    []CellSummary  `json:"cells"`
 	LeftOut  []LeftOut      `json:"leftOut,omitempty"`
 	Failures []Line         `json:"failures,omitempty"` // the harness failed, and the run was not done again since
+	Besides  []Line         `json:"besides,omitempty"`  // the harness failed after the run's verdict, which counts
 	Kept     []Kept         `json:"kept,omitempty"`     // runs whose evidence is still there
 	Memory   Memory         `json:"memory"`
 	Disk     Disk           `json:"disk"`
@@ -112,6 +113,9 @@ func Summarise(folders ...*Folder) *Summary {
 		s.Disk.Now += size(f.Dir)
 		s.Failures = append(s.Failures, f.failures()...)
 		for _, l := range f.Lines {
+			if l.Besides != "" {
+				s.Besides = append(s.Besides, l)
+			}
 			if l.counts() {
 				lines = s.once(lines, l, f.sort(l), at)
 				cells = union(cells, []Cell{l.Cell})
@@ -246,7 +250,7 @@ func dangersIn(lines []Line) []DangerSummary {
 	var all []DangerSummary
 	counts, met := map[string][]int64{}, map[string]int{}
 	for _, l := range lines {
-		for _, d := range l.Dangers {
+		for _, d := range merged(l.Dangers) { // older lines have some under two names
 			if counts[d.Name] == nil {
 				all = append(all, DangerSummary{Name: d.Name, What: d.What})
 			}
@@ -304,6 +308,12 @@ func (s *Summary) conclude() {
 		s.Exit = verdict.ExitOpen
 	}
 	s.Reason = s.reason()
+	if n := len(s.Besides); n > 0 {
+		s.Reason += fmt.Sprintf("; besides, the harness failed in %s", s.Besides[0].name())
+		if n > 1 {
+			s.Reason += fmt.Sprintf(" and %d more", n-1)
+		}
+	}
 	if len(s.Failures) > 0 && s.Status != verdict.Violated {
 		s.Status, s.Exit = verdict.Worse(s.Status, verdict.Inconclusive), verdict.ExitHarness
 		s.Reason = fmt.Sprintf("the harness itself failed in %s: %s", s.Failures[0].name(), s.Failures[0].Failed)

@@ -37,7 +37,8 @@ func (f *Folder) untold(leave time.Duration) ([]string, error) {
 	return over, nil
 }
 
-// sweepAway removes runs that no line tells of. One that had found a violation stays, and gets its line.
+// sweepAway removes runs that no line tells of, once it is sure that they had found no violation: by their verdicts or,
+// where they were ended before they came to one, by their histories. One that had stays, and gets its line.
 func (f *Folder) sweepAway(over []string) error {
 	var errs []error
 	for _, id := range over {
@@ -46,11 +47,16 @@ func (f *Folder) sweepAway(over []string) error {
 		switch {
 		case err != nil:
 		case v == nil:
-			err = run.Remove(dir)
+			if err = run.Remove(dir); err == nil {
+				f.swept = append(f.swept, id)
+			}
 		default:
 			l := lineOf(f.taskOf(v), v)
-			l.Run, l.Disk = id, size(dir)
-			err = f.add(l)
+			l.Disk = size(dir)
+			l.Reason += "; the run was ended together with its soak"
+			if err = f.add(l); err == nil {
+				f.saved = append(f.saved, l)
+			}
 		}
 		errs = append(errs, err)
 	}

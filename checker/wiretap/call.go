@@ -123,6 +123,14 @@ func (c *call) unanswered(msg string) {
 	c.mark(history.Answered, contract.Info, msg)
 }
 
+// torn completes a call of whose answer only a part came, head and all. That part goes on to the client, and what it tells
+// the client nobody knows: so it stands in the event.
+func (c *call) torn(part []byte, msg string) {
+	e := c.event
+	e.Stage, e.Type, e.Msg, e.Res, e.Outcome = history.Answered, contract.Info, msg, clip(part), c.reported
+	c.relay.record(e)
+}
+
 // answered completes a call with the server's whole answer, and fills in what the answer says for the stages after it.
 func (c *call) answered(status int, body []byte) {
 	e := &c.event
@@ -153,7 +161,7 @@ func (c *call) readAnswerBody(body []byte) {
 		SessionID word    `json:"sessionId"`
 		AccountID word    `json:"accountId"`
 	}
-	read(body, &b)
+	whole := read(body, &b)
 	if !success {
 		e.Code = contract.Code(b.Code)
 		if e.Code == contract.FencedOut {
@@ -163,7 +171,9 @@ func (c *call) readAnswerBody(body []byte) {
 	}
 	switch e.Op {
 	case contract.OpAcquire, contract.OpRenew:
-		e.Granted = decimal(string(b.Token))
+		if whole { // of a number that broke off the rest is another token
+			e.Granted = decimal(string(b.Token))
+		}
 	case contract.OpOpenSession:
 		e.Session = string(b.SessionID)
 	case contract.OpClaim, contract.OpGetPayout:
@@ -232,7 +242,7 @@ func (d *details) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	return err
 }
 
-// read reads what it can of a body. Where the body is no JSON, what was read before stays.
-func read(body []byte, into any) {
-	_ = json.Unmarshal(body, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// read reads what it can of a body, and tells whether that is all. Where the body is no JSON, what was read before stays.
+func read(body []byte, into any) (whole bool) {
+	return json.Unmarshal(body, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil
 }

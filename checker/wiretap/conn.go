@@ -115,7 +115,7 @@ func (c *conn) exchange(k *call, note string) answer {
 	case back:
 		k.unanswered("called back: the client went away while it waited")
 	default:
-		k.unanswered(fmt.Sprintf("cut: %v, after %d bytes of an answer", a.err, len(c.res.raw)))
+		k.torn(c.res.raw, fmt.Sprintf("cut: %v, after %d bytes of an answer", a.err, len(c.res.raw)))
 		_, _ = c.client.Write(c.res.raw) // what did come is not ours to keep
 	}
 	if !a.reuse {

@@ -9,26 +9,34 @@ import (
 	"strings"
 
 	"fenceproof/checker/run"
+	"fenceproof/checker/soak"
 
 	"github.com/spf13/cobra"
 )
 
 func cleanCommand() *cobra.Command {
-	var runs string
+	var runs, bin string
 	var keep int
 	var idle bool
 	c := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove old runs",
 		Long: `Clean removes the folders of old runs, and what of their databases lies elsewhere. Runs that are going on stay, and so
-do the folders of soaks, which are removed by hand. With --idle it fails while a run is going on, or while anything runs
-from this program's own folder: what would be removed next is in use.`,
+do the folders of soaks, which are removed by hand. The runs of a soak are refused: they are its evidence.
+With --idle it fails while a run is going on, or while anything runs from the folder of programs: what would be removed next
+is in use.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if keep < 0 {
 				return usage("--keep is %d; 0 removes every run", keep)
 			}
 			if err := named(runs); err != nil {
+				return err
+			}
+			if bin != "" && !idle {
+				return usage("--bin says nothing without --idle")
+			}
+			if err := noSoaks(runs); err != nil {
 				return err
 			}
 			n, busy, err := run.Clean(runs, keep)
@@ -46,7 +54,7 @@ from this program's own folder: what would be removed next is in use.`,
 				err = errors.Join(err, e)
 			}
 			if err == nil && idle {
-				return allIdle(busy)
+				return allIdle(busy, bin)
 			}
 			if err != nil {
 				return &exitError{exitHarness, err}
@@ -57,6 +65,7 @@ from this program's own folder: what would be removed next is in use.`,
 	c.Flags().StringVar(&runs, "runs", "runs", "folder of all runs")
 	c.Flags().IntVar(&keep, "keep", 0, "how many of the newest runs to keep")
 	c.Flags().BoolVar(&idle, "idle", false, "fail while a run is going on")
+	c.Flags().StringVar(&bin, "bin", "", "with --idle, the folder of programs (default this program's own)")
 	return c
 }
 
@@ -68,14 +77,64 @@ func named(runs string) error {
 	return nil
 }
 
-// allIdle refuses while a run of busy is going on, or anything else runs from the folder of this program.
-func allIdle(busy []string) error {
+// noSoaks refuses runs that are those of a soak, whether it is going on or over.
+func noSoaks(runs string) error {
+	real, err := realPath(runs)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // cleaning says so
+	}
+	if err != nil {
+		return &exitError{exitHarness, fmt.Errorf("find the folder of all runs: %w", err)}
+	}
+	dir := filepath.Dir(real)
+	switch on, err := soak.GoingOn(dir); {
+	case err != nil:
+		return usage("--runs %s: %w", runs, err)
+	case on:
+		return usage("--runs %s: these are the runs of the soak in %s, which is going on: wait for its end, or end it with Ctrl-C", runs, dir)
+	case soak.Exists(dir):
+		return usage("--runs %s: these are the runs of the soak in %s, and its evidence: remove that whole folder by hand when it is not needed any more", runs, dir)
+	}
+	return nil
+}
+
+// realPath is path without links, from the root: a relative one begins where the shell believes to be, which may be a link itself.
+func realPath(path string) (string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(whole)
+}
+
+// programs is the folder bin by its real name, as the system tells it of what runs from there; without bin it is that of
+// this program.
+func programs(bin string) (string, error) {
+	if bin == "" {
+		own, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find this program's folder: %w", err)
+		}
+		return filepath.Dir(own), nil
+	}
+	real, err := realPath(bin)
+	if errors.Is(err, os.ErrNotExist) { // what ran from there may still do so
+		return filepath.Abs(bin)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the folder of programs: %w", err)
+	}
+	return real, nil
+}
+
+// allIdle refuses while a run of busy is going on, or anything else runs from the folder of programs.
+func allIdle(busy []string, bin string) error {
 	if len(busy) > 0 {
 		return usage("a run is going on (%s): wait for its end, or end it with Ctrl-C; until then its programs stay", strings.Join(busy, ", "))
 	}
-	own, err := os.Executable()
+	from, err := programs(bin)
 	if err != nil {
-		return &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
+		return &exitError{exitHarness, err}
 	}
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
@@ -84,7 +143,7 @@ func allIdle(busy []string) error {
 	for _, l := range links {
 		pid := strings.Split(l, "/")[2]
 		exe, err := os.Readlink(l)
-		if err == nil && pid != strconv.Itoa(os.Getpid()) && filepath.Dir(exe) == filepath.Dir(own) {
+		if err == nil && pid != strconv.Itoa(os.Getpid()) && filepath.Dir(exe) == from {
 			return usage("%s is running (process %s), so a run is going on elsewhere: wait for its end; until then its programs stay", exe, pid)
 		}
 	}

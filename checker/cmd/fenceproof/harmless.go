@@ -2,7 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 	"unicode"
 )
 
@@ -17,8 +21,23 @@ func (h harmless) Write(b []byte) (int, error) {
 		}
 		return r
 	}, b)
-	if _, err := h.w.Write(text); err != nil {
+	if _, err := unread(h).Write(text); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
+
+// unread writes for a reader who may leave: what is written then is for nobody, and no failure.
+type unread struct{ w io.Writer }
+
+func (u unread) Write(b []byte) (int, error) {
+	n, err := u.w.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		return len(b), nil
+	}
+	return n, err
+}
+
+// readersMayLeave keeps SIGPIPE from ending the process in the middle of a run: whoever reads its output may be gone first,
+// as a tee is after Ctrl-C. What is written from then on is for nobody. Caught and not ignored, it is not passed on to children.
+func readersMayLeave() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -27,6 +27,7 @@ func main() {
 	linear.RunIfAsked()
 	doctor.RunIfAsked()
 	forgetPostgres()
+	readersMayLeave()
 	os.Exit(execute(os.Args[1:]))
 }
 
@@ -81,6 +82,7 @@ Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 254 wrong usag
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.SetOut(unread{os.Stdout})
 	root.AddCommand(verifyCommand(), recheckCommand(), replayCommand(), lockClientCommand(), auditCommand(), transcriptCommand(), mutantsCommand(), sweepCommand(), soakCommand(), doctorCommand(), cleanCommand())
 	return root
 }

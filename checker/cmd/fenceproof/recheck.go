@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"fenceproof/checker/history"
 	"fenceproof/checker/run"
 	"fenceproof/checker/verdict"
 	"fenceproof/reports"
@@ -25,6 +26,9 @@ judges it, and prints the verdict. It changes nothing. The exit status is the ve
 				return err
 			}
 			v, err := run.Recheck(args[0])
+			if errors.Is(err, history.ErrEmpty) {
+				return usage("%w", err)
+			}
 			if err != nil {
 				return &exitError{exitHarness, err}
 			}
@@ -89,9 +93,12 @@ each effect before the answer that reports it. A payout is named by its id or by
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := recorded(args[0]); err != nil {
+				return err
+			}
 			err := reports.Transcript(harmless{c.OutOrStdout()}, run.HistoryDir(args[0]), args[1:]...)
 			switch {
-			case errors.Is(err, reports.ErrWhichPayout):
+			case errors.Is(err, reports.ErrWhichPayout), errors.Is(err, history.ErrEmpty):
 				return usage("%v", err)
 			case err != nil:
 				return &exitError{exitHarness, err}

@@ -42,7 +42,10 @@ Its folder holds a line per finished run (soak.ndjson), the summary (summary.jso
 that passed the verdict, of those that were violated or in which the harness failed everything, and of those that were
 inconclusive or not exercised everything of the newest 20. No run begins with less than 2 GB free. With --into and a folder
 that is there, a soak that was interrupted goes on; flags that are not given are then as they were, and --drive,
---etcd-members and the programs cannot be others: another build takes a new folder.
+--etcd-members and the programs cannot be others: another build takes a new folder. A run that was killed together with
+its soak is judged by what it left: a violation counts and is kept, anything else is removed and done again. A run in
+which the harness failed is done again as well, unless its verdict is on disk and not in doubt, or its history shows a violation: that
+counts, and the failure is told beside.
 
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
 254 wrong usage, 255 the harness itself failed.`,
@@ -76,8 +79,8 @@ func (f *soakFlags) declare(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Mixes, "mixes", 0, "in each round, so many runs besides that two nemeses break at once, which the seed chooses")
 	listVar(fs, &f.Backends, "backend", plan.Backends(), plan.Backends(), "lock backends", false)
 	listVar(fs, &f.Workloads, "workload", plan.Workloads(), plan.Workloads(), "what drives the system", false)
-	fs.IntVar(&f.Members, "etcd-members", 0, "members of the etcd backend: 1, 3 or 5 (default 1)")
-	fs.DurationVar(&f.Drive, "drive", run.DefaultDrive, "how long each run is driven and broken")
+	fs.IntVar(&f.Members, "etcd-members", 0, "members of the etcd backend, where it is among the backends: 1, 3 or 5 (default 1)")
+	fs.DurationVar(&f.Drive, "drive", run.DefaultDrive, "how long each run is driven and broken, 1s to 1h")
 	fs.IntVar(&f.Jobs, "jobs", 1, "runs at a time; 2 do on two cores")
 	fs.StringVar(&f.into, "into", "", "folder of the soak (default runs/soak-<time>); one that is there is continued")
 	fs.StringVar(&f.doc, "doc", "", "put the matrix into this file as well, between the lines that mark its place")
@@ -89,6 +92,9 @@ func soakAll(c *cobra.Command, f soakFlags) error {
 	}
 	if err := f.Validate(); err != nil {
 		return usage("%w", err)
+	}
+	if c.Flags().Changed("etcd-members") && f.Members != 0 && !slices.Contains(f.Backends, plan.BackendEtcd) {
+		return usage("--etcd-members %d: no backend of these runs is etcd, which has 1, 3 or 5; add --backend etcd, or leave the members out", f.Members)
 	}
 	if f.doc != "" {
 		if err := soak.Placed(f.doc); err != nil {
@@ -175,14 +181,10 @@ func (f *soakFlags) resume(given *pflag.FlagSet) error {
 	if f.into == "" {
 		return nil
 	}
-	if !soak.Exists(f.into) {
-		entries, err := os.ReadDir(f.into)
-		switch {
-		case err == nil && len(entries) > 0:
-			return usage("--into %s: the folder is there, and no soak is in it", f.into)
-		case err != nil && !errors.Is(err, os.ErrNotExist):
-			return usage("--into: %w", err)
-		}
+	switch begun, err := soak.Begun(f.into); {
+	case err != nil:
+		return usage("--into: %w", err)
+	case !begun:
 		return nil
 	}
 	before, err := soak.Read(f.into)
@@ -263,9 +265,6 @@ func soakSummary(c *cobra.Command, dirs []string, doc string) error {
 	}
 	var folders []*soak.Folder
 	for _, dir := range dirs {
-		if !soak.Exists(dir) {
-			return usage("%s is no soak's folder: it has no soak.json", dir)
-		}
 		f, err := soak.Read(dir)
 		if err != nil {
 			return usage("%w", err)

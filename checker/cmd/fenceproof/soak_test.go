@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,7 +129,11 @@ func TestASoakRefusesWhatItCannotDoBeforeItRunsAnything(t *testing.T) {
 		{"--rounds 1 --backend pgg", `did you mean "pg"?`},
 		{"--rounds 1 --workload locks", `did you mean "lock"?`},
 		{"--rounds 1 --etcd-members 2", "payout on etcd cannot be run: etcdMembers is 2"},
-		{"--rounds 1 --drive 5h", "drive is 5h0m0s"},
+		{"--rounds 1 --drive 5h", "--drive is 5h0m0s; at least 1s, at most 1h0m0s"},
+		{"--rounds 1 --drive 1ms", "--drive is 1ms; at least 1s, at most 1h0m0s"},
+		{"--rounds 1 --drive -1s", "--drive is -1s; at least 1s, at most 1h0m0s"},
+		{"--rounds 1 --etcd-members 3 --backend pg", "--etcd-members 3: no backend of these runs is etcd, which has 1, 3 or 5"},
+		{"--rounds 1 --etcd-members 2 --backend pg", "--etcd-members 2: no backend of these runs is etcd, which has 1, 3 or 5"},
 		{"--rounds 1 --jobs 0", "--jobs 0"},
 		{"--rounds 1 --nemesis revoke --mixes 1", "--nemesis revoke has no two nemeses to mix"},
 		{"--roundz 1", "did you mean --rounds?"},
@@ -180,6 +185,28 @@ func TestASoakIsContinuedWithTheRunsThatItBeganWithOrNotAtAll(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("it left %v (%v)", left, err)
+	}
+}
+
+func TestAFolderWithAPartOfASoakOrWithAPipeInItIsRefused(t *testing.T) {
+	for says, spoil := range map[string]func(dir string) error{
+		"has soak.ndjson and no soak.json, so what it runs is not known: put its soak.json back, or begin another soak in a new folder": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "soak.ndjson"), []byte("{}\n"), 0o644)
+		},
+		"soak.json is no regular file": func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "soak.json"), 0o644) },
+	} {
+		dir := t.TempDir()
+		if err := spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"soak", "summary", dir}, {"soak", "--rounds", "1", "--into", dir}} {
+			if out, status := fenceproof(t, args...); status != exitUsage || !strings.Contains(out, says) {
+				t.Errorf("%v: status %d: %s", args, status, out)
+			}
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("it left %v (%v)", left, err)
+		}
 	}
 }
 

@@ -84,11 +84,16 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 		}
 		v, t, err := sweepRun(ctx, run.Config{Plan: p, Fencing: run.FencingOn, Runs: f.runs, Bin: filepath.Dir(exe), Out: c.OutOrStdout(),
 			Command: f.again()})
-		if err != nil {
-			return outcome(v, err)
+		if err == nil && ctx.Err() != nil { // interrupted: what there is was judged
+			err = &exitError{status: cmp.Or(v.Exit, verdict.ExitOpen)}
+		} else if err != nil {
+			err = outcome(v, err)
 		}
-		if ctx.Err() != nil { // interrupted: what there is was judged
-			return &exitError{status: cmp.Or(v.Exit, verdict.ExitOpen)}
+		if err != nil && status == verdict.ExitViolated { // found before, and stays one
+			return &exitError{status, err}
+		}
+		if err != nil {
+			return err
 		}
 		all.Add(t)
 		if v.Exit == verdict.ExitViolated || status == verdict.ExitPass {

@@ -64,7 +64,7 @@ func (f *verifyFlags) declare(fs *pflag.FlagSet) {
 	choiceVar(fs, &f.backend, "backend", plan.BackendPG, plan.Backends(), "lock backend")
 	fs.IntVar(&f.etcdMembers, "etcd-members", 0, "members of the etcd backend: 1, 3 or 5 (default 1)")
 	choiceVar(fs, &f.fencing, "fencing", run.FencingOn, run.Fencings(), "which fence points refuse stale tokens")
-	fs.DurationVar(&f.duration, "duration", run.DefaultDrive, "how long to drive and break")
+	fs.DurationVar(&f.duration, "duration", run.DefaultDrive, "how long to drive and break, 1s to 1h")
 	fs.IntVar(&f.executors, "executors", run.DefaultExecutors, "payout executors")
 	fs.IntVar(&f.accounts, "accounts", run.DefaultAccounts, "accounts that payouts are drawn from")
 	fs.Float64Var(&f.rate, "rate", run.DefaultRate, "payouts per second offered")
@@ -110,6 +110,8 @@ func outcome(v *verdict.Run, err error) error {
 	switch {
 	case err != nil && v != nil && v.Exit == verdict.ExitViolated:
 		return &exitError{verdict.ExitViolated, err}
+	case errors.Is(err, run.ErrNotBegun):
+		return &exitError{verdict.ExitOpen, err}
 	case err != nil:
 		return &exitError{exitHarness, err}
 	case v.Exit != verdict.ExitPass:
@@ -147,6 +149,9 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 func (f verifyFlags) plan(fs *pflag.FlagSet) (plan.Plan, error) {
 	if fs.Changed("plan") && f.planFile == "" {
 		return plan.Plan{}, errors.New("--plan is empty; name the plan's file, or - for standard input")
+	}
+	if (f.planFile == "" || fs.Changed("duration")) && (f.duration < run.MinDrive || f.duration > plan.MaxDrive) {
+		return plan.Plan{}, fmt.Errorf("--duration is %s; at least %s, at most %s", f.duration, run.MinDrive, plan.MaxDrive)
 	}
 	if f.planFile != "" {
 		p, err := plan.Read(f.planFile)

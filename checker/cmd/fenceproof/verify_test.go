@@ -125,6 +125,7 @@ func TestWhateverEndsTheHarnessNothingOfTheRunIsLeft(t *testing.T) {
 		report bool
 	}{
 		"kill -9 while it boots":             {"starting the services", syscall.SIGKILL, -1, false},
+		"Ctrl-C while it boots":              {"starting the services", syscall.SIGINT, 2, true},
 		"Ctrl-C while processes are stopped": {"now pause", syscall.SIGINT, 2, true},
 		"SIGTERM in the drive":               {"offering payouts", syscall.SIGTERM, 2, true},
 	} {
@@ -134,7 +135,7 @@ func TestWhateverEndsTheHarnessNothingOfTheRunIsLeft(t *testing.T) {
 			r.awaitLine(c.at)
 			signalTo(t, r, c.signal)
 			status := r.wait()
-			if c.signal == syscall.SIGKILL && status != -1 || c.signal != syscall.SIGKILL && status != 0 && status != c.status {
+			if status != c.status {
 				t.Errorf("exit status %d", status)
 			}
 			awaitNobody(t, r.folder())
@@ -142,7 +143,7 @@ func TestWhateverEndsTheHarnessNothingOfTheRunIsLeft(t *testing.T) {
 				t.Errorf("the report: %v", err)
 			}
 			out, status := fenceproof(t, "recheck", r.folder())
-			if status != 2 && (c.signal == syscall.SIGKILL || status != 0) {
+			if status != 2 || c.report && !strings.Contains(out, "INCONCLUSIVE: interrupted") {
 				t.Errorf("recheck ended with %d:\n%s", status, out)
 			}
 		})
@@ -210,8 +211,11 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 		"a plan that is not there":   {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
 		"plan and nemesis together":  {[]string{"verify", "--plan", "../../../docs/experiment/plan.json", "--nemesis", "pause"}, "exclude one another"},
 		"an empty expectation":       {[]string{"verify", "--expect", ""}, "INV-02,INV-05,INV-03?"},
+		"a drive of a moment":        {[]string{"verify", "--duration", "1ms"}, "--duration is 1ms; at least 1s, at most 1h0m0s"},
+		"a drive back in time":       {[]string{"verify", "--duration", "-1s"}, "--duration is -1s; at least 1s, at most 1h0m0s"},
 		"a drive of years":           {[]string{"verify", "--duration", "100000h"}, "at most 1h"},
 		"recheck of nothing":         {[]string{"recheck"}, "runs/latest"},
+		"a transcript of no run":     {[]string{"transcript", "nowhere"}, "nowhere is no run: it has no folder history"},
 		"no plan":                    {[]string{"verify", "--plan", ""}, "--plan is empty"},
 		"runs without a folder":      {[]string{"verify", "--runs", ""}, "--runs is empty"},
 		"a sweep without a folder":   {[]string{"sweep", "--runs", ""}, "--runs is empty"},
@@ -258,6 +262,15 @@ func TestRecheckOfWhatHasNoEndSaysSoAndDoesNotWait(t *testing.T) {
 	}
 	if out, status := fenceproof(t, "recheck", folder); status != exitHarness || !strings.Contains(out, "wiretap.ndjson is no regular file") {
 		t.Errorf("status %d:\n%s", status, out)
+	}
+	empty := t.TempDir()
+	if err := os.Mkdir(filepath.Join(empty, "history"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"recheck", "transcript", "replay"} {
+		if out, status := fenceproof(t, command, empty); status != exitUsage || !strings.Contains(out, "no file there has a header") {
+			t.Errorf("%s: status %d:\n%s", command, status, out)
+		}
 	}
 	pipe := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(pipe, "history"), 0o600); err != nil {
