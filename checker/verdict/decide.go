@@ -21,6 +21,8 @@ func Decide(inv Invariant, missing map[history.Witness]string, s Settings) Invar
 		}
 	case len(missing) > 0:
 		inv.Status, inv.Reason = Inconclusive, notWhole(missing)
+	case len(inv.Unrecorded) > 0:
+		inv.Status, inv.Reason = NotExercised, notRecorded(inv.Unrecorded)
 	case inv.Doubt != "":
 		inv.Status, inv.Reason = Inconclusive, inv.Doubt
 	case inv.Checked == 0:
@@ -45,6 +47,15 @@ func notWhole(missing map[history.Witness]string) string {
 		parts = append(parts, fmt.Sprintf("the evidence of the %s %s is not whole: %s", strings.Join(g.Witnesses, ", "), noun, g.Why))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// notRecorded says which witnesses a history never had. That is no gap: whoever recorded it had no such witness.
+func notRecorded(witnesses []history.Witness) string {
+	names := make([]string, len(witnesses))
+	for i, w := range witnesses {
+		names[i] = string(w)
+	}
+	return "not recorded: the history has no witness " + strings.Join(names, ", ")
 }
 
 // Gap is a reason why evidence is not whole, and the witnesses that share it, in the order of their names.
