@@ -33,6 +33,8 @@ var arrows = map[string][]string{
 	"checker/wiretap":        {"checker/contract", "checker/history"},
 	"checker/witness":        {"checker/contract", "checker/history"},
 	"checker/invariant":      {"checker/contract", "checker/history", "checker/verdict"},
+	"checker/edn":            {},
+	"checker/jepsen":         {"checker/contract", "checker/history", "checker/verdict", "checker/linear", "checker/edn"},
 	"checker/linear":         {"checker/contract", "checker/history", "checker/verdict"},
 	"nemesis/plan":           {"checker/contract"},
 	"nemesis":                {"nemesis", "checker/contract", "checker/history"},

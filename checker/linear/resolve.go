@@ -69,6 +69,7 @@ type resolver struct {
 	ops    []Op
 
 	byHolder map[string][]*call // without a log
+	unsure   map[string]bool    // then, by holder: an acquire of it has no answer
 }
 
 // resolve turns the key's records into operations, by epoch. Where the lock store's clock was put back over a grant,

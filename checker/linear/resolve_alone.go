@@ -23,11 +23,14 @@ type lone struct {
 // when somebody was told that it is gone.
 func (r *resolver) alone() {
 	grants, next := r.lones(), map[int64]int64{}
-	r.byHolder = map[string][]*call{}
+	r.byHolder, r.unsure = map[string][]*call{}, map[string]bool{}
 	for _, c := range r.calls {
+		if c.Op == contract.OpAcquire && c.unknown() {
+			r.unsure[c.holder()] = true
+		}
 		r.byHolder[c.holder()] = append(r.byHolder[c.holder()], c)
 	}
-	judged := r.definite()
+	judged := r.definite(grants)
 	for _, g := range grants {
 		r.fades(g)
 		next[g.id] = g.next
@@ -35,7 +38,7 @@ func (r *resolver) alone() {
 	for _, c := range r.calls {
 		if c.unknown() {
 			r.counts.Ambiguous++
-			r.perhaps(c, next, judged)
+			r.perhaps(c, grants, next, judged)
 		}
 	}
 }
@@ -74,7 +77,7 @@ func (r *resolver) lones() []lone {
 }
 
 // definite makes operations of the calls whose answer is definite, and tells what of them needs an explanation.
-func (r *resolver) definite() (judged needs) {
+func (r *resolver) definite(grants []lone) (judged needs) {
 	n := int64(0)
 	for _, c := range r.calls {
 		if c.unknown() {
@@ -82,6 +85,10 @@ func (r *resolver) definite() (judged needs) {
 		}
 		o := Op{Lo: c.Sent.T, Hi: c.Back.T, Who: c.Proc, Owner: c.Owner, Refs: []int64{c.Sent.I, c.Back.I}}
 		o.In = Input{Token: c.Token, Session: c.holder(), After: Unordered}
+		none := false
+		if c.Token == 0 && (c.Op == contract.OpRenew || c.Op == contract.OpRelease) {
+			o.In.Token, none = r.grantOf(c, grants)
+		}
 		switch c.Op {
 		case contract.OpAcquire:
 			o.In.Verb, o.In.Token = Acquire, 0
@@ -99,7 +106,7 @@ func (r *resolver) definite() (judged needs) {
 				r.add(o)
 			}
 		case contract.OpRenew, contract.OpRelease:
-			r.used(c, o)
+			r.used(c, o, none)
 			if c.Type == contract.OK && c.Token == 0 {
 				judged.users = append(judged.users, user{o.In.Session, c.Back.T})
 			}
@@ -128,8 +135,23 @@ func (r *resolver) mayHaveDied(c *call) bool {
 	return c.TTL > 0 && c.Back.T-c.Sent.T >= c.TTL*int64(time.Millisecond)
 }
 
-// used makes an operation of a renewal or a release.
-func (r *resolver) used(c *call, o Op) {
+// grantOf is the token of the grant that a request is about which names none: the latest that its holder was told of; 0
+// where it may be another. none says that the holder cannot have had any.
+func (r *resolver) grantOf(c *call, grants []lone) (token int64, none bool) {
+	if r.unsure[Anybody] || r.unsure[c.holder()] {
+		return 0, false
+	}
+	at := sort.Search(len(grants), func(i int) bool { return grants[i].call.Sent.I > c.Sent.I })
+	for i := range slices.Backward(grants[:at]) {
+		if g := &grants[i]; g.who == c.holder() && g.call.Back.I < c.Sent.I {
+			return g.id, false
+		}
+	}
+	return 0, true
+}
+
+// used makes an operation of a renewal or a release. That a holder who never had the key has lost it needs no search.
+func (r *resolver) used(c *call, o Op, none bool) {
 	o.In.Verb = map[contract.Op]Verb{contract.OpRenew: Renew, contract.OpRelease: Release}[c.Op]
 	switch c.Code {
 	case contract.LockLost, contract.SessionExpired, contract.SessionUnknown:
@@ -138,6 +160,11 @@ func (r *resolver) used(c *call, o Op) {
 		if c.Type != contract.OK {
 			return
 		}
+	}
+	if none && o.Out.Result == Lost {
+		r.counts.Operations++
+		r.counts.Settled++
+		return
 	}
 	r.add(o)
 }
@@ -217,12 +244,18 @@ func (r *resolver) toldGone(g lone) bool {
 }
 
 // perhaps adds what a call may have done of which nobody knows how it ended.
-func (r *resolver) perhaps(c *call, next map[int64]int64, judged needs) {
+func (r *resolver) perhaps(c *call, grants []lone, next map[int64]int64, judged needs) {
 	o := Op{Lo: c.Sent.T, Hi: forever, Who: c.Proc, Owner: c.Owner, Refs: []int64{c.Sent.I}}
 	switch c.Op {
 	case contract.OpRelease:
 		o.In = Input{Verb: Drop, Token: c.Token, Session: c.holder()}
-		if n, told := next[c.Token]; told {
+		if c.Token == 0 {
+			var none bool
+			if o.In.Token, none = r.grantOf(c, grants); none {
+				return
+			}
+		}
+		if n, told := next[o.In.Token]; told {
 			o.Hi = max(o.Lo, n)
 		}
 		r.maybe(o)

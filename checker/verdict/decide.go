@@ -170,7 +170,25 @@ func overall(invariants []Invariant) (Status, string) {
 	case Violated:
 		return worst, names + " violated: " + why[0]
 	}
-	return worst, fmt.Sprintf("%s %s: %s", names, worst, why[0])
+	return worst, held(invariants) + fmt.Sprintf("%s %s: %s", names, worst, why[0])
+}
+
+// held names what held where nothing speaks against a pass but that the rest was not recorded: that is what a history of
+// somebody else's lock is judged for.
+func held(invariants []Invariant) string {
+	var ids []string
+	for _, inv := range invariants {
+		switch {
+		case inv.Status == Pass:
+			ids = append(ids, inv.ID)
+		case len(inv.Unrecorded) == 0:
+			return ""
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return strings.Join(ids, ", ") + " held; "
 }
 
 func plural(n int64, noun string) string {

@@ -79,7 +79,7 @@ Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 254 wrong usag
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(verifyCommand(), recheckCommand(), replayCommand(), lockClientCommand(), auditCommand(), transcriptCommand(), mutantsCommand(), sweepCommand(), soakCommand(), cleanCommand())
+	root.AddCommand(verifyCommand(), recheckCommand(), importCommand(), exportCommand(), replayCommand(), lockClientCommand(), auditCommand(), transcriptCommand(), mutantsCommand(), sweepCommand(), soakCommand(), cleanCommand())
 	return root
 }
 
