@@ -20,6 +20,9 @@ func (m *importer) begin(n int) error {
 	proc := contract.Process("process-" + o.process)
 	e := &history.Event{Type: contract.Invoke, Proc: proc, Op: o.f, Call: m.made.Calls, Link: contract.Link{From: proc, To: "lock"}.String(),
 		Session: m.holder(o, back), Owner: cmp.Or(o.owner, back.owner, o.client, back.client)}
+	if o.f == contract.OpOpenSession {
+		e.Session = o.session // only the answer names the one that it opens
+	}
 	if !ofSessions(o.f) {
 		e.Key = m.keyOf(o, back)
 		m.keys[e.Key] = true
@@ -126,7 +129,7 @@ func (m *importer) granted(e *history.Event, o, back *op) {
 	case contract.OpRevoke:
 		e.Res = fmt.Sprintf(`{"revokedToken":%d,"newTokenFloor":%d}`, back.token, back.floor)
 	case contract.OpOpenSession:
-		e.Status = 201
+		e.Status, e.Session = 201, m.holder(o, back)
 		if back.ttl > 0 {
 			e.Res = fmt.Sprintf(`{"ttlMillis":%d}`, back.ttl)
 		}

@@ -64,3 +64,15 @@ func exported(t *testing.T, dir string, o jepsen.ExportOptions) string {
 	}
 	return out.String()
 }
+
+// cut cuts a file off in the middle.
+func cut(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text[:len(text)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
