@@ -75,6 +75,7 @@ type exporter struct {
 type going struct {
 	process int64
 	holder  string
+	asked   int64 // the lease that its request names, in milliseconds
 	event   history.Event
 }
 
@@ -113,7 +114,7 @@ func (x *exporter) observe(e *history.Event) error {
 // invoke writes an invocation, by the lowest process of the client that has nothing to do.
 func (x *exporter) invoke(e *history.Event, ttl int64) error {
 	g := &going{event: *e, holder: cmp.Or(e.Session, e.Owner, string(e.Proc))}
-	g.event.Req = ""
+	g.event.Req, g.asked = "", ttl
 	if idle := x.idle[e.Proc]; len(idle) > 0 {
 		g.process, x.idle[e.Proc] = idle[0], idle[1:]
 	} else {
@@ -152,6 +153,9 @@ func (x *exporter) complete(g *going, e *history.Event) error {
 		idle := x.idle[g.event.Proc]
 		at, _ := slices.BinarySearch(idle, g.process)
 		x.idle[g.event.Proc] = slices.Insert(idle, at, g.process)
+	}
+	if g.asked > 0 {
+		return x.finish(g, 0) // the invocation has said it
 	}
 	return x.finish(g, b.lease(e.Op))
 }
