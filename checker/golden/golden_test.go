@@ -124,3 +124,34 @@ func TestTheStoredHistoriesDiffer(t *testing.T) {
 		seen[string(text)] = g.Name
 	}
 }
+
+// What the documentation shows to whoever writes a recorder is a history.
+func TestTheHistoryInTheDocumentationIsJudged(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/history.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := bytes.Cut(doc, []byte("```ndjson\n"))
+	text, _, closed := bytes.Cut(text, []byte("```"))
+	if !found || !closed {
+		t.Fatal("there is none")
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "history"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "history", "wiretap.ndjson"), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	judged, err := golden.Judge(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v verdict.Run
+	if err := json.Unmarshal(judged, &v); err != nil {
+		t.Fatal(err)
+	}
+	if last := v.Invariants[len(v.Invariants)-1]; last.ID != linear.ID || last.Status != verdict.Pass || last.Checked != 4 || v.Overall != verdict.NotExercised || len(v.Gaps) > 0 {
+		t.Errorf("%s: %s", v.Overall, v.Reason)
+	}
+}
