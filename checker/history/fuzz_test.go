@@ -66,16 +66,18 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
+// squeezer is made once: each costs more than what it is to squeeze here.
+var squeezer, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<16))
+
 // squeezed is text compressed.
 func squeezed(t testing.TB, text []byte, suffix string) []byte {
-	var out bytes.Buffer
-	var w io.WriteCloser = gzip.NewWriter(&out)
 	if suffix == ".zst" {
-		z, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w = z
+		return squeezer.EncodeAll(text, nil)
+	}
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)

@@ -230,3 +230,16 @@ func TestALogThatNobodyRecordedIsNoGapAndAnswersThatNobodyRecordedAreNoPass(t *t
 		}
 	}
 }
+
+// One number in one event must not decide how much memory a judge takes.
+func TestAHistoryOfMoreEpochsThanThereCanBeIsRefused(t *testing.T) {
+	for _, epoch := range []int{-1, maxEpochs, 1 << 62} {
+		w := newWorld()
+		w.puts(10, "ann", 1)
+		w.events[0].Epoch = epoch
+		_, err := Judge(context.Background(), store(t, w.history()), settings, nil, Options{})
+		if err == nil || !strings.Contains(err.Error(), "epochs are counted from 0, and there are less than 1000") {
+			t.Errorf("epoch %d: %v", epoch, err)
+		}
+	}
+}
