@@ -14,6 +14,7 @@ ROUNDS    ?=
 MIXES     ?=
 JOBS      ?=
 INTO      ?=
+FUZZTIME  ?= 60s
 
 # A negative control runs each of these; FENCING=rail-off, say, runs that one alone.
 CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
@@ -21,7 +22,7 @@ CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
 GO        ?= go
 
 # A mistyped variable would leave its default in force.
-VARIABLES := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS ONLY ROUNDS MIXES JOBS INTO KEEP GO
+VARIABLES := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS ONLY ROUNDS MIXES JOBS INTO KEEP FUZZTIME GO
 empty     :=
 space     := $(empty) $(empty)
 given     := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(v))))
@@ -48,7 +49,7 @@ lower_NEMESIS  := nemesis
 lower_BACKEND  := backend
 lower_WORKLOAD := workload
 
-.PHONY: verify negative-control mutants sweep soak build test lint bench bundle clean help
+.PHONY: verify negative-control mutants sweep soak build test lint bench bundle golden fuzz clean help
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -90,6 +91,18 @@ bench: build ## measure each bar beside what it is compared with, and write docs
 
 bundle: ## rebuild the report's page after a change of its sources
 	$(GO) run ./reports/bundle
+
+golden: ## make the golden histories anew, and name what differs from the stored ones; FLAGS="-replace NAME" overwrites it
+	$(GO) run ./checker/golden/regenerate $(FLAGS)
+
+# The tests replay what a fuzzer has found before; this looks for more, one target after the other. Go would take a minute to
+# make each new input smaller, which is most of the time.
+fuzz: ## send every reader and decoder what nobody should, each for FUZZTIME=60s; what is found stays in testdata/fuzz
+	@for d in $$($(GO) list -f '{{.Dir}}' ./...); do \
+	  for f in $$(cat $$d/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p'); do \
+	    echo "$$f in $$d"; \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s -parallel 1 $$d || exit; \
+	  done; done
 
 # What is going on runs from bin/, so nothing is built before it is known that nothing is.
 clean: ## remove old runs and built binaries; the binaries stay while a run is going on

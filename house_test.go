@@ -33,6 +33,9 @@ var arrows = map[string][]string{
 	"checker/wiretap":        {"checker/contract", "checker/history"},
 	"checker/witness":        {"checker/contract", "checker/history"},
 	"checker/invariant":      {"checker/contract", "checker/history", "checker/verdict"},
+	"checker/golden":         {"checker"},
+	"checker/edn":            {},
+	"checker/jepsen":         {"checker/contract", "checker/history", "checker/verdict", "checker/linear", "checker/edn"},
 	"checker/linear":         {"checker/contract", "checker/history", "checker/verdict"},
 	"nemesis/plan":           {"checker/contract"},
 	"nemesis":                {"nemesis", "checker/contract", "checker/history"},
@@ -52,6 +55,7 @@ var judgedByTests = map[string][]string{
 	"checker/synthetic": {"checker/invariant", "checker/verdict"},
 	"checker/invariant": {"checker/synthetic"},
 	"reports":           {"checker/synthetic"},
+	"checker/jepsen":    {"checker/synthetic"},
 }
 
 // testArrows are further arrows of test files: every test starts real databases, and the system's tests apply its

@@ -3,6 +3,7 @@ package fenceproof_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,8 @@ func TestTheMakefilePassesOnWhatItIsGivenAndRefusesWhatItDoesNotKnow(t *testing.
 		"the same without a soak":      {[]string{"verify", "FENCING=off", "EXECUTORS=3"}, false, "--fencing off"},
 		"nothing is built to clean":    {[]string{"clean"}, false, "bin/fenceproof clean --idle; else"},
 		"clean without a program":      {[]string{"clean"}, false, "run ./checker/cmd/fenceproof clean --idle --bin bin; fi"},
+		"every target is fuzzed":       {[]string{"fuzz", "FUZZTIME=5s"}, false, "-fuzztime 5s"},
+		"golden histories by name":     {[]string{"golden", "FLAGS=-replace torn-tail"}, false, "run ./checker/golden/regenerate -replace torn-tail"},
 		"a mistyped one behind others": {[]string{"verify", "SEED=7", "FLAGS=--rate 5", "WORKLAOD=lock"}, true, "WORKLAOD is no variable of this Makefile"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +41,7 @@ func TestTheMakefilePassesOnWhatItIsGivenAndRefusesWhatItDoesNotKnow(t *testing.
 			if (err != nil) != c.fails || !strings.Contains(string(out), c.says) {
 				t.Errorf("make -n %q: %v\n%s\nwant %q in it", c.args, err, out, c.says)
 			}
-			if builds := strings.Contains(string(out), " build -o bin/"); builds != (!c.fails && c.args[0] != "clean") {
+			if builds := strings.Contains(string(out), " build -o bin/"); builds != (!c.fails && !slices.Contains([]string{"clean", "fuzz", "golden"}, c.args[0])) {
 				t.Errorf("make -n %q: that it builds is %v\n%s", c.args, builds, out)
 			}
 		})

@@ -173,6 +173,19 @@ func (r *Reader) next(e *Event) error {
 // file can have had. What such a witness covers cannot pass. It is never nil.
 func (r *Reader) Gaps() map[Witness]string { return maps.Clone(r.gaps) }
 
+// Unrecorded lists the witnesses that the headers do not promise and that have no file: nobody recorded them, so nothing that
+// rests on them can be judged. They are no gaps.
+func (r *Reader) Unrecorded() []Witness {
+	var out []Witness
+	for _, w := range Witnesses() {
+		has := slices.Contains(r.header.expected(), w) || slices.ContainsFunc(r.files, func(f *source) bool { return f.witness == w })
+		if _, gap := r.gaps[w]; !has && !gap {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
 // Close closes the files. It is needed wherever Open succeeded.
 func (r *Reader) Close() error {
 	if r.ahead != nil {

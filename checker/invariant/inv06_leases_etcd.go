@@ -178,7 +178,7 @@ func (f *etcdLeases) entry(c *leaseCommit, ch *history.Change) {
 	if k.grant != nil {
 		seen = k.grant.token
 	}
-	if before := history.Int(ch.Old["fencing_token"]); before != seen {
+	if before := history.Int(ch.Old["fencing_token"]); before != seen || ch.New == nil && k.grant == nil {
 		f.book.hole(history.LockDB, "key %s was last seen with token %d and then changed from token %d: revisions between are missing", name, seen, before)
 		return
 	}

@@ -20,6 +20,7 @@ type Judge struct {
 	folds    []Fold
 	gaps     map[history.Witness]string // places lost on the way
 	held     []history.Event            // wiretap events behind one that waits for paydb
+	absent   map[history.Witness]bool   // witnesses that nobody recorded
 	mute     bool                       // paydb was silent for so long that nothing waits for it any more
 	verdicts []verdict.Invariant        // set by Conclude
 }
@@ -34,9 +35,22 @@ type Counts struct {
 
 // NewJudge makes a Judge for one run with these settings, which decide what danger a pass needs.
 func NewJudge(s verdict.Settings) *Judge {
-	j := &Judge{settings: s, book: newBook(), gaps: map[history.Witness]string{}}
+	j := &Judge{settings: s, book: newBook(), gaps: map[history.Witness]string{}, absent: map[history.Witness]bool{}}
 	j.folds = folds(j.book, &j.tally, s)
 	return j
+}
+
+// NotRecorded says which witnesses the history does not have, because nobody recorded them. It comes before the first
+// Observe. What rests on them is not exercised unless the others prove a violation, and nothing waits for them.
+func (j *Judge) NotRecorded(witnesses ...history.Witness) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, w := range witnesses {
+		j.absent[w], j.book.lost[w] = true, true
+		for _, f := range j.folds {
+			f.Observe(&history.Event{W: w, Op: history.OpLostPlace})
+		}
+	}
 }
 
 // Observe takes the next event, in order of I. Afterwards e may be used again, but what its maps hold must not change.
@@ -170,7 +184,7 @@ func (j *Judge) Conclude(gaps map[history.Witness]string) []verdict.Invariant {
 	if _, gap := j.gaps[history.Wiretap]; !gap && len(j.book.calls) > 0 {
 		j.gap(history.Wiretap, fmt.Sprintf("%d calls were forwarded and have no end", len(j.book.calls)))
 	}
-	whole := func(w history.Witness) bool { _, gap := j.gaps[w]; return !gap }
+	whole := func(w history.Witness) bool { _, gap := j.gaps[w]; return !gap && !j.absent[w] }
 	for _, c := range j.book.calls {
 		if a := c.author(); a != nil { // never answered: it may have had its effect
 			a.maybe(c.token)
@@ -180,13 +194,16 @@ func (j *Judge) Conclude(gaps map[history.Witness]string) []verdict.Invariant {
 		f.Finish(whole)
 	}
 	for _, f := range j.folds {
-		missing := map[history.Witness]string{}
+		inv, missing := f.Verdict(), map[history.Witness]string{}
 		for _, w := range f.RestsOn() {
-			if !whole(w) {
+			switch {
+			case j.absent[w]:
+				inv.Unrecorded = append(inv.Unrecorded, w)
+			case !whole(w):
 				missing[w] = j.gaps[w]
 			}
 		}
-		j.verdicts = append(j.verdicts, verdict.Decide(f.Verdict(), missing, j.settings))
+		j.verdicts = append(j.verdicts, verdict.Decide(inv, missing, j.settings))
 	}
 	return j.verdicts
 }

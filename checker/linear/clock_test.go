@@ -77,7 +77,7 @@ func TestReadingsOfTheClockGoThroughFilesNotThroughMemory(t *testing.T) {
 			w := newWorld()
 			w.etcd = etcd
 			w.acquires(10, 20, "ann", 1)
-			x, n := newExtract(s), int64(0)
+			x, n := newExtract(s, false), int64(0)
 			observe := func(e history.Event) {
 				if n++; e.I == 0 {
 					e.I = n

@@ -32,7 +32,7 @@ func (f *finding) explain(t *task, before []piece, p piece, deadline time.Time) 
 	}
 	stuck := -1
 	for i := range ops {
-		if !placed[i] && (stuck < 0 || ops[i].Hi < ops[stuck].Hi) {
+		if !placed[i] && !ops[i].In.Maybe && (stuck < 0 || ops[i].Hi < ops[stuck].Hi) {
 			stuck = i
 		}
 	}

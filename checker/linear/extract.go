@@ -23,6 +23,7 @@ type extract struct {
 	timeless bool  // grants end by a clock that nobody sees: readings are of no use
 	back     stepsBack
 	cut      cut
+	asked    map[int64]int64 // without a log: by call, the lease that its request asks for
 }
 
 // opened is a call that waits for its answer.
@@ -31,8 +32,12 @@ type opened struct {
 	key  string
 }
 
-func newExtract(s *spool) *extract {
-	return &extract{spool: s, frame: frame{Epochs: []int64{0}}, open: map[int64]*opened{}}
+func newExtract(s *spool, alone bool) *extract {
+	x := &extract{spool: s, frame: frame{Epochs: []int64{0}, Alone: alone}, open: map[int64]*opened{}, asked: map[int64]int64{}}
+	if alone {
+		x.frame.Sessions = map[string]session{}
+	}
+	return x
 }
 
 // observe takes the next event, in order of I.
@@ -42,13 +47,18 @@ func (x *extract) observe(e *history.Event) error {
 	}
 	x.frame.End = e.T
 	if e.W == history.LockDB {
-		x.begin(e)
+		if err := x.begin(e); err != nil {
+			return err
+		}
 	}
 	switch {
-	case e.W == history.Wiretap && e.Stage == history.Forwarded && followed(e.Op):
+	case e.W == history.Wiretap && e.Stage == history.Received && x.frame.Alone:
+		x.hear(e)
+	case e.W == history.Wiretap && e.Stage == history.Forwarded && (followed(e.Op) || x.frame.Alone && ofSessions(e.Op)):
 		x.open[e.Call] = &opened{key: e.Key, call: &call{
-			Op: e.Op, Proc: e.Proc, Owner: e.Owner, Session: e.Session, Token: e.Token, Sent: Mark{e.I, e.T},
+			Op: e.Op, Proc: e.Proc, Owner: e.Owner, Session: e.Session, Token: e.Token, Sent: Mark{e.I, e.T}, TTL: x.asked[e.Call],
 		}}
+		delete(x.asked, e.Call)
 	case e.W == history.Wiretap && e.Stage == history.Answered:
 		if o := x.open[e.Call]; o != nil {
 			delete(x.open, e.Call)
@@ -86,6 +96,8 @@ func followed(op contract.Op) bool {
 // body is what answers of the lock server say, as far as it matters here.
 type body struct {
 	AcquiredAt    time.Time `json:"acquiredAt"`
+	ExpiresAt     time.Time `json:"expiresAt"`
+	TTLMillis     int64     `json:"ttlMillis"`
 	ServerTime    time.Time `json:"serverTime"`
 	RevokedToken  int64     `json:"revokedToken"`
 	NewTokenFloor int64     `json:"newTokenFloor"`
@@ -101,6 +113,9 @@ func (x *extract) answered(o *opened, e *history.Event) error {
 		if json.Unmarshal([]byte(e.Res), &b) != nil {
 			b = body{}
 		}
+	}
+	if x.frame.Alone {
+		return x.answeredAlone(o, &b, e)
 	}
 	switch c.Op {
 	case contract.OpHeartbeat:
@@ -128,11 +143,18 @@ func (x *extract) read(at time.Time, c *call) error {
 	return x.spool.look(r)
 }
 
+// maxEpochs bounds how many epochs a history may have: a run has a few.
+const maxEpochs = 1000
+
 // begin notes when an epoch begins: with whatever its witness records first, which is before any client is let in.
-func (x *extract) begin(e *history.Event) {
+func (x *extract) begin(e *history.Event) error {
+	if e.Epoch < 0 || e.Epoch >= maxEpochs {
+		return fmt.Errorf("event %d is of epoch %d; epochs are counted from 0, and there are less than %d", e.I, e.Epoch, maxEpochs)
+	}
 	for len(x.frame.Epochs) <= e.Epoch {
 		x.frame.Epochs = append(x.frame.Epochs, e.T)
 	}
+	return nil
 }
 
 // commit takes one transaction of the lock store.
@@ -207,7 +229,9 @@ func (x *extract) finish() error {
 	x.mark(x.frame.End)
 	x.frame.Steps = x.back.steps
 	for _, id := range sortedKeys(x.open) {
-		if o := x.open[id]; o.call.Op != contract.OpHeartbeat {
+		if o := x.open[id]; x.frame.Alone && ofSessions(o.call.Op) {
+			x.session(o.call, 0)
+		} else if o.call.Op != contract.OpHeartbeat {
 			if err := x.spool.put(o.key, entry{Call: o.call}); err != nil {
 				return err
 			}
@@ -217,13 +241,13 @@ func (x *extract) finish() error {
 }
 
 // readHistory sorts the history in dir into s.
-func readHistory(dir string, s *spool) (*extract, error) {
+func readHistory(dir string, s *spool, alone bool) (*extract, error) {
 	r, err := history.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	x := newExtract(s)
+	x := newExtract(s, alone)
 	for {
 		var e history.Event
 		if err := r.Next(&e); errors.Is(err, io.EOF) {

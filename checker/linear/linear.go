@@ -41,7 +41,13 @@ type Options struct {
 	Run string
 	// Again says that the run was judged before: nothing is written then, and the pages are those that are there.
 	Again bool
+	// Unrecorded lists the witnesses that the history does not have. Without a log of the lock store the answers alone are
+	// judged, as docs/invariants.md says.
+	Unrecorded []history.Witness
 }
+
+// alone tells whether there is no log of the lock store.
+func (o *Options) alone() bool { return slices.Contains(o.Unrecorded, history.LockDB) }
 
 // RestsOn lists the witnesses without which LIN-01 cannot be judged.
 func RestsOn() []history.Witness {
@@ -64,11 +70,14 @@ func Judge(ctx context.Context, dir string, s verdict.Settings, gaps map[string]
 	inv := verdict.Invariant{ID: ID, Guarantee: guarantee}
 	missing := map[history.Witness]string{}
 	for _, w := range RestsOn() {
+		if slices.Contains(o.Unrecorded, w) && w != history.LockDB {
+			inv.Unrecorded = append(inv.Unrecorded, w)
+		}
 		if why, gap := gaps[string(w)]; gap {
 			missing[w] = why
 		}
 	}
-	if len(missing) > 0 {
+	if len(missing) > 0 || len(inv.Unrecorded) > 0 {
 		return verdict.Decide(inv, missing, s), nil
 	}
 	if o.Budget == (Budget{}) {
@@ -97,7 +106,7 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	x, err := readHistory(dir, s)
+	x, err := readHistory(dir, s, j.options.alone())
 	if err != nil {
 		return err
 	}

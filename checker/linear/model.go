@@ -1,8 +1,10 @@
 package linear
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
+	"strconv"
 	"strings"
 
 	"github.com/anishathalye/porcupine"
@@ -44,10 +46,15 @@ type Input struct {
 	// increase, so a granted Acquire cannot come anywhere else; knowing that keeps the search from trying. Unordered
 	// leaves it open.
 	After int64
+	// Maybe says that nobody knows whether it took place: where it cannot, it changes nothing.
+	Maybe bool
 }
 
 // Unordered is the After of an Acquire that may be tried anywhere.
 const Unordered = -1
+
+// Anybody is the session of a grant of which nobody knows whose it is.
+const Anybody = "?"
 
 // Output is the answer half.
 type Output struct {
@@ -70,14 +77,25 @@ const (
 type State struct {
 	Phase   Phase
 	Session string // of the grant under Token while it is Held
-	Token   int64  // of the latest grant, 0 before the first
+	Token   int64  // of the latest grant, 0 before the first; below 0 it names a grant whose token nobody knows
 	Floor   int64  // every later grant has a higher token
 }
 
 // Step is the specification of the lock: whether an operation can take place in state s with that answer, and how the
 // key stands then. It is a function of values and changes nothing.
 func Step(s State, in Input, out Output) (bool, State) {
+	ok, next := s.step(in, out)
+	if !ok && in.Maybe {
+		return true, s
+	}
+	return ok, next
+}
+
+func (s State) step(in Input, out Output) (bool, State) {
 	mine := in.Token == s.Token
+	if in.Token == 0 { // a lock without tokens knows its holder
+		mine = in.Session == s.Session || s.Session == Anybody
+	}
 	switch in.Verb {
 	case Acquire:
 		return s.acquire(in, out)
@@ -86,7 +104,7 @@ func Step(s State, in Input, out Output) (bool, State) {
 	case Release:
 		return s.release(mine, out)
 	case Revoke:
-		return s.revoke(out)
+		return s.revoke(in, out)
 	case Sweep, Drop:
 		return s.Phase != Free && mine, s.freed().above(out.Floor)
 	case Expire: // of a grant that has ended already there is nothing left to expire; of one to come, not yet
@@ -107,6 +125,9 @@ func (s State) acquire(in Input, out Output) (bool, State) {
 	if out.Result == Contended {
 		return other, s
 	}
+	if out.Token < 0 {
+		return !other, State{Phase: Held, Session: in.Session, Token: out.Token, Floor: s.Floor}
+	}
 	if other || out.Token <= s.Floor || in.After != Unordered && in.After != s.Token {
 		return false, s
 	}
@@ -123,15 +144,20 @@ func (s State) release(mine bool, out Output) (bool, State) {
 }
 
 // revoke: it ends the grant that lives and raises the floor of all later ones in the same step.
-func (s State) revoke(out Output) (bool, State) {
+func (s State) revoke(in Input, out Output) (bool, State) {
 	switch held := s.Phase == Held; out.Result {
 	case NotHeld:
 		return !held, s
 	case Other:
-		return held && s.Token == out.Token, s
+		return held && s.under(out.Token), s
 	default:
-		return held && s.Token == out.Token && (out.Floor == 0 || out.Floor > out.Token), s.freed().above(out.Floor)
+		return held && (in.Maybe || s.under(out.Token)) && (out.Floor == 0 || out.Floor > out.Token), s.freed().above(out.Floor)
 	}
+}
+
+// under tells whether the grant can be the one under token: nobody knows the token of some.
+func (s State) under(token int64) bool {
+	return s.Token == token || s.Token < 0 && token > s.Floor
 }
 
 // above is s with every later token at floor or higher.
@@ -140,8 +166,12 @@ func (s State) above(floor int64) State {
 	return s
 }
 
-func (s State) freed() State  { return State{Phase: Free, Token: s.Token, Floor: s.Floor} }
-func (s State) lapsed() State { return State{Phase: Lapsed, Token: s.Token, Floor: s.Floor} }
+func (s State) freed() State { return State{Phase: Free, Token: s.Token, Floor: s.Floor} }
+
+// lapsed keeps the session: it may still give back what it has lost.
+func (s State) lapsed() State {
+	return State{Phase: Lapsed, Session: s.Session, Token: s.Token, Floor: s.Floor}
+}
 
 var seed = maphash.MakeSeed()
 
@@ -167,11 +197,11 @@ func model(init State) porcupine.Model {
 func (s State) String() string {
 	switch s.Phase {
 	case Held:
-		return fmt.Sprintf("held under token %d by session %s", s.Token, harmless(s.Session))
+		return fmt.Sprintf("held%s by session %s", spoken(" under token ", s.Token), harmless(s.Session))
 	case Lapsed:
-		return fmt.Sprintf("token %d has lapsed", s.Token)
+		return "the grant" + spoken(" under token ", s.Token) + " has lapsed"
 	}
-	if s.Token == 0 {
+	if s.Token <= 0 {
 		return "free"
 	}
 	return fmt.Sprintf("free after token %d, later tokens above %d", s.Token, s.Floor)
@@ -183,10 +213,10 @@ func describe(in Input, out Output) string {
 		if out.Result == Contended {
 			return "acquire → contended"
 		}
-		return fmt.Sprintf("acquire → token %d", out.Token)
+		return "acquire →" + cmp.Or(spoken(" token ", out.Token), " granted") + unsure(in)
 	case Renew, Release:
 		verb := map[Verb]string{Renew: "renew", Release: "release"}[in.Verb]
-		return fmt.Sprintf("%s %d → %s", verb, in.Token, map[Result]string{Done: "done", Lost: "lost"}[out.Result])
+		return fmt.Sprintf("%s%s → %s", verb, spoken(" ", in.Token), map[Result]string{Done: "done", Lost: "lost"}[out.Result])
 	case Revoke:
 		switch out.Result {
 		case NotHeld:
@@ -194,9 +224,25 @@ func describe(in Input, out Output) string {
 		case Other:
 			return fmt.Sprintf("revoke → held under %d", out.Token)
 		}
-		return fmt.Sprintf("revoke → %d, floor %d", out.Token, out.Floor)
+		return fmt.Sprintf("revoke → %d, floor %d%s", out.Token, out.Floor, unsure(in))
 	}
-	return fmt.Sprintf("%s %d", map[Verb]string{Sweep: "session of token ends:", Drop: "unanswered end of", Expire: "expiry of", Reap: "removal of expired"}[in.Verb], in.Token)
+	return map[Verb]string{Sweep: "session of token ends:", Drop: "unanswered end of", Expire: "expiry of", Reap: "removal of expired"}[in.Verb] +
+		spoken(" ", in.Token) + unsure(in)
+}
+
+// spoken is a token as sentences have it, behind before: nothing where it has no number.
+func spoken(before string, token int64) string {
+	if token <= 0 {
+		return ""
+	}
+	return before + strconv.FormatInt(token, 10)
+}
+
+func unsure(in Input) string {
+	if in.Maybe {
+		return " (perhaps)"
+	}
+	return ""
 }
 
 // harmless is a name of the evidence as a page may show it that does not escape what it shows.

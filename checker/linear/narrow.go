@@ -11,6 +11,9 @@ import (
 // the order of tokens. It gives up, and leaves the intervals and the order of tokens as they were, where they contradict
 // one another: then there is no linearization, and the search, which goes by time, comes to where it ends.
 func narrow(ops []Op, before State) {
+	if before.Token < 0 || slices.ContainsFunc(ops, func(o Op) bool { return o.open() }) {
+		return // not all that happened has a place in the order of tokens
+	}
 	grants, about := byToken(ops)
 	cuts, after := slices.Clone(ops), before.Token
 	for _, i := range grants {
@@ -81,6 +84,9 @@ func backwards(ops []Op, grants []int, about map[int64][]int) bool {
 		g.Hi = min(g.Hi, next)
 		for _, j := range about[g.Out.Token] {
 			switch {
+			case ops[j].In.Maybe: // it need not have anything to do with the grant
+				ops[j].Hi = min(ops[j].Hi, max(ops[j].Lo, next))
+				continue
 			case ops[j].needs():
 				ops[j].Hi = min(ops[j].Hi, next)
 			case ops[j].In.Verb == Expire: // after the next grant it changes nothing, whenever it comes

@@ -26,6 +26,19 @@ func (o *Op) read() bool { return o.In.Verb == Renew || o.Out.Result != Done }
 // granted tells whether o is an acquire that got the key.
 func (o *Op) granted() bool { return o.In.Verb == Acquire && o.Out.Result == Done }
 
+// open tells whether o may have changed the key in a way that no token names.
+func (o *Op) open() bool {
+	switch o.In.Verb {
+	case Acquire:
+		return o.granted() && o.Out.Token < 0
+	case Revoke:
+		return o.In.Maybe
+	case Renew, Release, Drop:
+		return o.In.Token <= 0
+	}
+	return false
+}
+
 // subject is the token that o is about, 0 for none.
 func (o *Op) subject() int64 {
 	if o.In.Verb == Acquire || o.In.Verb == Revoke {

@@ -26,6 +26,7 @@ type call struct {
 	Granted        int64 // acquire: the granted token
 	Revoked, Floor int64 // revoke: what the answer says
 	Stored         int64 // revoke: the token that the key was held under, where that was in the way
+	TTL            int64 // acquire, renew: the lease that was asked for or given, in milliseconds; 0 where nobody said. Without a log only
 }
 
 // unknown tells whether nobody can say from the answer alone what became of the request.
@@ -64,6 +65,9 @@ type frame struct {
 	Steps    []step    // back of the lock store's clock
 	Silences []silence // of the lock store's log, in their order
 	End      int64     // T of the last event
+	// Alone says that there is no log of the lock store: the answers alone are judged.
+	Alone    bool
+	Sessions map[string]session // then, by id: those that were seen to be opened or kept alive
 }
 
 // silence is a time, by T, in which no watermark of the lock store's log came.

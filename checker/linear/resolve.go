@@ -67,6 +67,9 @@ type resolver struct {
 	gone   map[int64]int64   // tokens whose release or revoke was answered as done, and when
 	counts Counts
 	ops    []Op
+
+	byHolder map[string][]*call // without a log
+	unsure   map[string]bool    // then, by holder: an acquire of it has no answer
 }
 
 // resolve turns the key's records into operations, by epoch. Where the lock store's clock was put back over a grant,
@@ -79,13 +82,17 @@ func resolve(k *keyLog, f *frame, c *clock) (epochs [][]Op, counts Counts, twice
 			r.to = f.Epochs[n+1] - 1
 		}
 		r.take(k)
+		if f.Alone {
+			r.alone()
+		} else {
+			r.answers()
+			r.log()
+		}
 		for _, g := range r.grants {
 			if g.expires > 0 && c.twice(g.Acquired, g.expires) {
 				twice = true
 			}
 		}
-		r.answers()
-		r.log()
 		slices.SortStableFunc(r.ops, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
 		epochs = append(epochs, r.ops)
 		counts.add(r.counts)

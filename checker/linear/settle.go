@@ -53,7 +53,10 @@ func (c *certain) note(ops []Op, token int64, session string, begin int64, held 
 	over := int64(forever)
 	for _, j := range about {
 		if ops[j].ends() || ops[j].In.Verb == Expire {
-			held.before, over = min(held.before, ops[j].Lo), min(over, ops[j].Hi)
+			held.before = min(held.before, ops[j].Lo)
+			if !ops[j].In.Maybe {
+				over = min(over, ops[j].Hi)
+			}
 		}
 	}
 	c.index[token] = len(c.held)
@@ -65,6 +68,9 @@ func (c *certain) note(ops []Op, token int64, session string, begin int64, held 
 // whose interval has a moment at which the key certainly stands as it must for that answer. Without it the others are
 // linearizable if and only if they are with it. What is left to search is what nobody can see at a glance.
 func settle(ops []Op, before State) (left []Op, settled int64) {
+	if before.Token < 0 || slices.ContainsFunc(ops, func(o Op) bool { return o.open() }) {
+		return ops, 0
+	}
 	c := certainties(ops, before)
 	left = slices.DeleteFunc(ops, func(o Op) bool { return o.read() && c.settles(&o) })
 	return left, int64(len(ops) - len(left))

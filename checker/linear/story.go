@@ -29,9 +29,9 @@ func (s *story) sentence(o *Op) string {
 	case Renew, Release:
 		verb := map[Verb]string{Renew: "renewed", Release: "released"}[o.In.Verb]
 		if o.Out.Result == Lost {
-			return fmt.Sprintf("%s was answered that key %s is lost under token %d, although %s", o.Who, s.key, o.In.Token, against)
+			return fmt.Sprintf("%s was answered that key %s is lost%s, although %s", o.Who, s.key, spoken(" under token ", o.In.Token), against)
 		}
-		return fmt.Sprintf("%s %s key %s with token %d, although %s", o.Who, verb, s.key, o.In.Token, against)
+		return fmt.Sprintf("%s %s key %s%s, although %s", o.Who, verb, s.key, spoken(" with token ", o.In.Token), against)
 	case Revoke:
 		switch o.Out.Result {
 		case NotHeld:
@@ -50,6 +50,8 @@ func (s *story) acquired(o *Op, against string) string {
 	switch {
 	case o.Out.Result == Contended:
 		return fmt.Sprintf("%s was refused key %s as held by another, although %s", o.Who, s.key, against)
+	case o.Out.Token < 0 || s.at.Token < 0:
+		return fmt.Sprintf("%s was granted key %s%s, although %s", o.name(), s.key, spoken(" with token ", o.Out.Token), against)
 	case o.Out.Token <= s.at.Token:
 		return fmt.Sprintf("%s was granted key %s with token %d after token %d had been granted", o.name(), s.key, o.Out.Token, s.at.Token)
 	case o.Out.Token <= s.at.Floor:
@@ -73,27 +75,35 @@ func (s *story) standing() string {
 	case grant == nil && s.at.Token == 0:
 		return "nobody had been granted it"
 	case s.at.Phase == Held && grant != nil:
-		return fmt.Sprintf("%s held it with token %d", grant.name(), s.at.Token)
+		return grant.name() + " held it" + spoken(" with token ", s.at.Token)
 	case s.at.Phase == Held:
-		return fmt.Sprintf("session %s held it with token %d", s.at.Session, s.at.Token)
+		return fmt.Sprintf("session %s held it%s", s.at.Session, spoken(" with token ", s.at.Token))
 	case s.at.Phase == Lapsed:
-		return fmt.Sprintf("the lease of its latest grant, under token %d, had expired", s.at.Token)
+		return fmt.Sprintf("the lease of its latest grant%s had expired", spoken(", under token ", s.at.Token)+comma(s.at.Token))
 	}
 	how := "had ended"
 	if end != nil {
 		how = map[Verb]string{Release: "had been released", Revoke: "had been revoked", Sweep: "had ended with its session",
 			Drop: "had been given back", Reap: "had expired"}[end.In.Verb]
 	}
-	return fmt.Sprintf("its latest grant, under token %d, %s", s.at.Token, how)
+	return fmt.Sprintf("its latest grant%s %s", spoken(", under token ", s.at.Token)+comma(s.at.Token), how)
+}
+
+// comma closes what spoken has put between commas.
+func comma(token int64) string {
+	if token <= 0 {
+		return ""
+	}
+	return ","
 }
 
 // latest is the grant that was made last, and what ended it.
 func (s *story) latest() (grant, end *Op) {
 	for i := range s.past {
 		switch o := &s.past[i]; {
-		case o.subject() != s.at.Token || o.read():
-		case o.granted():
-			grant = o
+		case o.granted() && o.Out.Token == s.at.Token:
+			grant, end = o, nil
+		case o.subject() != s.at.Token && o.In.Token != 0 || o.read():
 		case o.ends() || o.In.Verb == Reap:
 			end = o
 		}

@@ -48,7 +48,8 @@ func (w *world) on(key string) *world { w.key = key; return w }
 func (w *world) call(from, to int64, proc string, e history.Event) {
 	w.calls++
 	e.Call, e.W, e.Key, e.Proc = w.calls, history.Wiretap, w.key, contract.Process(proc)
-	if e.Op == contract.OpAcquire {
+	switch e.Op {
+	case contract.OpAcquire, contract.OpRenew, contract.OpRelease:
 		e.Session, e.Owner = "session-"+proc, proc
 	}
 	sent := e
@@ -207,7 +208,7 @@ func judge(t testing.TB, events []history.Event, b Budget) map[string]finding {
 		t.Fatal(err)
 	}
 	defer s.file.Close()
-	x := newExtract(s)
+	x := newExtract(s, !slices.ContainsFunc(events, func(e history.Event) bool { return e.W == history.LockDB }))
 	for i := range events {
 		if err := x.observe(&events[i]); err != nil {
 			t.Fatal(err)
@@ -252,8 +253,14 @@ func fine(t testing.TB, w *world) finding {
 // store writes events as the history of a run into a new folder.
 func store(t testing.TB, events []history.Event) string {
 	t.Helper()
+	return storeOf(t, events, history.Wiretap, history.LockDB)
+}
+
+// storeOf writes what some witnesses saw.
+func storeOf(t testing.TB, events []history.Event, witnesses ...history.Witness) string {
+	t.Helper()
 	dir := t.TempDir()
-	for _, witness := range []history.Witness{history.Wiretap, history.LockDB} {
+	for _, witness := range witnesses {
 		var b strings.Builder
 		e := json.NewEncoder(&b)
 		line := func(v any) {
@@ -261,7 +268,7 @@ func store(t testing.TB, events []history.Event) string {
 				t.Fatal(err)
 			}
 		}
-		line(map[string]any{"header": history.Header{Schema: 1, Witness: witness, Witnesses: []history.Witness{history.Wiretap, history.LockDB}, RunID: "r"}})
+		line(map[string]any{"header": history.Header{Schema: 1, Witness: witness, Witnesses: witnesses, RunID: "r"}})
 		var trailer history.Trailer
 		for i := range events {
 			if events[i].W == witness {

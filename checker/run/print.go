@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
 	"fenceproof/nemesis/plan"
 )
@@ -37,6 +38,9 @@ func Print(w io.Writer, v *verdict.Run, quiet bool) error {
 	if !quiet {
 		for _, g := range verdict.ByReason(v.Gaps) { // also where no invariant rests on it: the logs, say, only explain
 			fmt.Fprintf(&b, "not whole: %s: %s\n", strings.Join(g.Witnesses, ", "), g.Why)
+		}
+		if len(v.Unrecorded) > 0 {
+			fmt.Fprintf(&b, "not recorded: %s\n", joined(v.Unrecorded))
 		}
 		fmt.Fprintf(&b, "again:  %s\n", v.Settings.Command)
 	}
@@ -82,6 +86,14 @@ func detail(i verdict.Invariant) string {
 	default:
 		return counts(i.Danger)
 	}
+}
+
+func joined(witnesses []history.Witness) string {
+	names := make([]string, len(witnesses))
+	for i, w := range witnesses {
+		names[i] = string(w)
+	}
+	return strings.Join(names, ", ")
 }
 
 func counts(m map[string]int64) string {

@@ -286,6 +286,8 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 		return nil, err
 	}
 	j := invariant.NewJudge(rec.Settings)
+	unrecorded := reader.Unrecorded()
+	j.NotRecorded(unrecorded...)
 	var cut, failed string
 	flaws := newFlaws(rec.Settings.Nemesis == plan.Script)
 	if harness != nil {
@@ -306,8 +308,9 @@ func judge(dir string, harness error, search linear.Options) (*verdict.Run, erro
 	}
 	v := &verdict.Run{
 		Schema: verdict.SchemaVersion, ID: h.RunID, Started: h.Started, Expect: rec.Expect, Settings: rec.Settings, Versions: h.Versions,
-		Harness: failed, Invariants: j.Conclude(reader.Gaps()), Gaps: j.Gaps(),
+		Harness: failed, Invariants: j.Conclude(reader.Gaps()), Gaps: j.Gaps(), Unrecorded: unrecorded,
 	}
+	search.Unrecorded = unrecorded
 	if linear.Applies(rec.Settings) {
 		inv, err := linear.Judge(context.Background(), filepath.Join(dir, historyDir), rec.Settings, v.Gaps, search)
 		if err != nil {

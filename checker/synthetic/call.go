@@ -69,7 +69,7 @@ func (c *call) answered(status int, res string) {
 	c.Status, c.res = status, res
 	msg := ""
 	if c.cut {
-		c.Status, c.Code, c.Highest, c.res = 0, "", 0, ""
+		c.Status, c.Code, c.Highest, c.Granted, c.res = 0, "", 0, 0, ""
 		if c.Op == contract.OpClaim {
 			c.Account = "" // only the answer names it
 		}

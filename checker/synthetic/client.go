@@ -100,11 +100,16 @@ func keyOf(a *account) string { return "payout:" + a.id }
 
 // acquire asks for the account's lock; nil when it is held or nobody gives it.
 func (x *client) acquire(t *task, a *account, how ...func(*call)) *lease {
+	return x.acquireKey(t, keyOf(a), how...)
+}
+
+// acquireKey asks for a key's lock.
+func (x *client) acquireKey(t *task, key string, how ...func(*call)) *lease {
 	if !x.enter(t) {
 		return nil
 	}
 	sent := x.w.now
-	c := x.call(t, contract.LockServer, history.Event{Op: contract.OpAcquire, Key: keyOf(a), Owner: string(x.name), Session: x.id},
+	c := x.call(t, contract.LockServer, history.Event{Op: contract.OpAcquire, Key: key, Owner: string(x.name), Session: x.id},
 		fmt.Sprintf(`{"sessionId":%q,"ttlMillis":%d,"waitMillis":0}`, x.id, x.w.ttl.Milliseconds()), x.w.locks.acquire, how...)
 	if c.Code == contract.SessionUnknown || c.Code == contract.SessionExpired {
 		x.leave(t)

@@ -168,6 +168,17 @@ func (x *etcd) release(c *call) {
 	c.answer(204, "")
 }
 
+func (x *etcd) revoke(c *call) {
+	e := x.entries[c.Key]
+	if e == nil {
+		x.w.notHeld(c)
+		return
+	}
+	x.revision++
+	x.commit(x.free(e), revocation(e, x.revision, ""))
+	x.w.answerRevoke(c, e.token, x.revision)
+}
+
 // takeAway ends a grant that nobody asked to end.
 func (x *etcd) takeAway(key string) {
 	x.revision++

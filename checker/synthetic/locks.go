@@ -19,6 +19,7 @@ type locks struct {
 	token    int64    // the last value of the sequence
 	commits  commits
 	forget   map[string]bool // keys that the reaper leaves alone
+	epoch    int
 }
 
 // commits numbers the transactions of a database.
@@ -39,7 +40,9 @@ func newLocks(w *world) *locks {
 }
 
 func (l *locks) commit(changes ...history.Change) {
-	l.w.see(history.LockDB, l.commits.event(l.w.rng, l.w.now, contract.LockDB, changes))
+	e := l.commits.event(l.w.rng, l.w.now, contract.LockDB, changes)
+	e.Epoch = l.epoch
+	l.w.see(history.LockDB, e)
 }
 
 func (l *locks) proc() contract.Process { return contract.LockDB }
@@ -187,6 +190,18 @@ func (l *locks) release(c *call) {
 	}
 	l.commit(l.free(e))
 	c.answer(204, "")
+}
+
+func (l *locks) revoke(c *call) {
+	now := l.clock()
+	e := l.entries[c.Key]
+	if e == nil || e.expires <= now {
+		l.w.notHeld(c)
+		return
+	}
+	l.token++
+	l.commit(l.free(e), revocation(e, l.token, stamp(now)))
+	l.w.answerRevoke(c, e.token, l.token)
 }
 
 // reap ends what has expired: sessions with all that they hold, then grants.

@@ -21,7 +21,11 @@ type plot struct {
 func newPlot(t *task) *plot {
 	w := t.w
 	p := &plot{task: t, v: w.o.Violation, a: w.newClient(contract.Executor(w.o.Executors + 1)), b: w.newClient(contract.Executor(w.o.Executors + 2))}
-	p.on = w.openAccount(opening)
+	if w.o.Workload == lockWorkload {
+		p.on = &account{id: "plotted"}
+	} else {
+		p.on = w.openAccount(opening)
+	}
 	p.on.plotted = true
 	return p
 }
@@ -68,8 +72,12 @@ func (p *plot) pay(x *client, l *lease, o *payout, buggy ...contract.Op) {
 	}
 }
 
-// paid pays one payout as it should be.
+// paid pays one payout as it should be; of locks it takes the key and gives it back.
 func (p *plot) paid(x *client, buggy ...contract.Op) *payout {
+	if p.w.o.Workload == lockWorkload {
+		x.release(p.task, p.lock(x))
+		return nil
+	}
 	o := p.order()
 	l := p.lock(x)
 	p.pay(x, l, o, buggy...)

@@ -17,7 +17,11 @@ func newWorld(o Options, f *files) *world {
 
 // run lets everything happen, from the boot to the last trailer.
 func (w *world) run() {
-	w.spawn(nil, w.harness)
+	if w.o.Workload == lockWorkload {
+		w.spawn(nil, w.lockHarness)
+	} else {
+		w.spawn(nil, w.harness)
+	}
 	for w.step() {
 	}
 	for t := range w.tasks {
@@ -84,7 +88,7 @@ func (w *world) drive(t *task) {
 				w.plotted = true
 			})
 		}
-		if len(w.open) > 3*w.o.Accounts {
+		if w.o.Only || len(w.open) > 3*w.o.Accounts {
 			continue // more than the executors get done would only pile up
 		}
 		a := w.accounts[w.rng.IntN(len(w.accounts))]

@@ -16,6 +16,7 @@ type lockStore interface {
 	acquire(*call)
 	renew(*call)
 	release(*call)
+	revoke(*call)
 	reap(*task)
 
 	proc() contract.Process
@@ -79,6 +80,20 @@ func (w *world) answerGrant(c *call, e *entry) {
 	c.Granted = e.token
 	c.answer(200, fmt.Sprintf(`{"key":%q,"ownerId":%q,"sessionId":%q,"fencingToken":%d,"acquiredAt":%q,"expiresAt":%q}`,
 		e.key, e.owner, e.session.id, e.token, rfc(e.acquired), rfc(e.expires)))
+}
+
+func (w *world) notHeld(c *call) {
+	c.refuse(404, contract.NotFound, "nobody holds the key", "")
+}
+
+func (w *world) answerRevoke(c *call, token, floor int64) {
+	c.answer(200, fmt.Sprintf(`{"revokedToken":%d,"newTokenFloor":%d,"revocationId":%d}`, token, floor, floor))
+}
+
+// revocation is the row of a revoke; at is "" where the store has no times.
+func revocation(e *entry, floor int64, at string) history.Change {
+	return inserted("lock_revocation", with(row{"id": dec(floor), "lock_key": e.key, "prev_owner": e.owner, "prev_token": dec(e.token), "token_floor": dec(floor),
+		"operator": "operator", "reason": "it has it for too long"}, "revoked_at", at))
 }
 
 func (w *world) logRelease(c *call, stale bool) {

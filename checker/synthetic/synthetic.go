@@ -6,6 +6,7 @@
 package synthetic
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,10 +24,17 @@ type Options struct {
 	Events int
 	// Backend is the store behind the lock: pg (the default) or etcd.
 	Backend string
-	// Executors and Accounts are as in a run; default 6 and 12.
+	// Workload is what the clients do: payout (the default), or lock, where they take keys and nothing else.
+	Workload string
+	// Restore puts lockdb back to an older backup half-way through a history of locks, so that another epoch begins; Unguarded
+	// leaves the sequence of tokens as the backup has it.
+	Restore, Unguarded bool
+	// Executors and Accounts are as in a run; default 6 and 12. Of locks they are clients and keys; default 4 and 3.
 	Executors, Accounts int
 	// Violation is what to plant; "" for a healthy history.
 	Violation Violation
+	// Only leaves out all payouts but those of the violation, so that the history is as short as it can be.
+	Only bool
 	// At is where to plant it, from 0 (the first payouts) to 1 (the last ones); default 0.5.
 	At float64
 }
@@ -66,6 +74,12 @@ func (o *Options) complete() error {
 	if o.Backend == "" {
 		o.Backend = "pg"
 	}
+	if o.Workload == "" {
+		o.Workload = "payout"
+	}
+	if o.Workload == lockWorkload {
+		o.Executors, o.Accounts = cmp.Or(o.Executors, 4), cmp.Or(o.Accounts, 3)
+	}
 	if o.Events == 0 {
 		o.Events = 20_000
 	}
@@ -87,6 +101,14 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%q is no violation; there are %v", o.Violation, Violations())
 	case o.Backend != "pg" && o.Backend != etcdBackend:
 		return fmt.Errorf("%q is no backend; there are pg and etcd", o.Backend)
+	case o.Workload != "payout" && o.Workload != lockWorkload:
+		return fmt.Errorf("%q is no workload; there are payout and lock", o.Workload)
+	case o.Workload == lockWorkload && o.Violation != "" && !o.Violation.OfLocks():
+		return fmt.Errorf("%s is nothing that a history of locks could have", o.Violation)
+	case o.Only && o.Violation == "":
+		return errors.New("only a violation was asked for, and none was named")
+	case (o.Restore || o.Unguarded) && (o.Workload != lockWorkload || o.Backend != "pg"), o.Unguarded && !o.Restore:
+		return errors.New("only the lock's database is restored here, in a history of locks")
 	case o.Violation != "" && !o.Violation.On(o.Backend):
 		return fmt.Errorf("nobody can see %s on %s", o.Violation, o.Backend)
 	}
@@ -95,8 +117,12 @@ func (o *Options) complete() error {
 
 // header is that of a run with the same settings, so that recheck takes the history as it takes any other.
 func (o *Options) header() (history.Header, error) {
+	nemesis, fencing := "pause", "on"
+	if o.Workload == lockWorkload {
+		nemesis, fencing = "none", ""
+	}
 	config, err := json.Marshal(map[string]any{"settings": map[string]any{
-		"workload": "payout", "backend": o.Backend, "nemesis": "pause", "fencing": "on", "seed": fmt.Sprint(o.Seed),
+		"workload": o.Workload, "backend": o.Backend, "nemesis": nemesis, "fencing": fencing, "seed": fmt.Sprint(o.Seed),
 		"executors": o.Executors, "accounts": o.Accounts, "rate": o.rate(), "drive": time.Duration(0), "drain": drainLimit,
 		"command": "synthetic", "services": map[string]string{
 			"LOCK_DEFAULT_TTL": o.ttl().String(), "LOCK_SESSION_TTL": o.ttl().String(), "EXECUTOR_PREPARE": prepare.String(),

@@ -178,6 +178,9 @@ func (w *world) alive(t *task) {
 
 // sources are the witnesses that say how far they have come, and what they watch.
 func (w *world) sources() []source {
+	if w.o.Workload == lockWorkload {
+		return []source{{history.LockDB, w.locks.proc()}}
+	}
 	return []source{{history.PayDB, contract.PayDB}, {history.LockDB, w.locks.proc()}, {history.Journal, contract.RailStub}}
 }
 
@@ -187,7 +190,11 @@ type source struct {
 }
 
 func (w *world) watermark(of history.Witness, proc contract.Process) {
-	w.see(of, history.Event{Type: contract.Info, Proc: proc, Op: history.OpWatermark, Covers: w.now})
+	e := history.Event{Type: contract.Info, Proc: proc, Op: history.OpWatermark, Covers: w.now}
+	if l, ok := w.locks.(*locks); ok && of == history.LockDB {
+		e.Epoch = l.epoch
+	}
+	w.see(of, e)
 }
 
 // watermarks says now and then for each witness that it has seen everything up to now.

@@ -21,6 +21,8 @@ func Decide(inv Invariant, missing map[history.Witness]string, s Settings) Invar
 		}
 	case len(missing) > 0:
 		inv.Status, inv.Reason = Inconclusive, notWhole(missing)
+	case len(inv.Unrecorded) > 0:
+		inv.Status, inv.Reason = NotExercised, notRecorded(inv.Unrecorded)
 	case inv.Doubt != "":
 		inv.Status, inv.Reason = Inconclusive, inv.Doubt
 	case inv.Checked == 0:
@@ -45,6 +47,15 @@ func notWhole(missing map[history.Witness]string) string {
 		parts = append(parts, fmt.Sprintf("the evidence of the %s %s is not whole: %s", strings.Join(g.Witnesses, ", "), noun, g.Why))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// notRecorded says which witnesses a history never had. That is no gap: whoever recorded it had no such witness.
+func notRecorded(witnesses []history.Witness) string {
+	names := make([]string, len(witnesses))
+	for i, w := range witnesses {
+		names[i] = string(w)
+	}
+	return "not recorded: the history has no witness " + strings.Join(names, ", ")
 }
 
 // Gap is a reason why evidence is not whole, and the witnesses that share it, in the order of their names.
@@ -160,7 +171,25 @@ func overall(invariants []Invariant) (Status, string) {
 	case Violated:
 		return worst, names + " violated: " + why[0]
 	}
-	return worst, fmt.Sprintf("%s %s: %s", names, worst, why[0])
+	return worst, held(invariants) + fmt.Sprintf("%s %s: %s", names, worst, why[0])
+}
+
+// held names what held where nothing speaks against a pass but that the rest was not recorded: that is what a history of
+// somebody else's lock is judged for.
+func held(invariants []Invariant) string {
+	var ids []string
+	for _, inv := range invariants {
+		switch {
+		case inv.Status == Pass:
+			ids = append(ids, inv.ID)
+		case len(inv.Unrecorded) == 0:
+			return ""
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return strings.Join(ids, ", ") + " held; "
 }
 
 func plural(n int64, noun string) string {

@@ -77,6 +77,8 @@ type Invariant struct {
 	Violations []Violation `json:"violations,omitempty"`
 	// Doubt says why nobody can know, although no witness has a gap; Decide makes Inconclusive of it.
 	Doubt string `json:"-"`
+	// Unrecorded names the witnesses that it rests on and that nobody recorded; Decide makes NotExercised of it.
+	Unrecorded []history.Witness `json:"-"`
 }
 
 // Run is the conclusion about one run: verdict.json.
@@ -101,6 +103,8 @@ type Run struct {
 	Events     int64            `json:"events"` // events in the history
 	// Gaps says for each witness that lost its place or whose file is not complete what is missing.
 	Gaps map[string]string `json:"gaps,omitempty"`
+	// Unrecorded lists the witnesses that the history neither promises nor has: what rests on them was not judged.
+	Unrecorded []history.Witness `json:"unrecorded,omitempty"`
 	// Harness is what went wrong in the harness itself; with it the run proves nothing.
 	Harness string `json:"harness,omitempty"`
 }

@@ -83,7 +83,7 @@ Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 254 wrong usag
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetOut(unread{os.Stdout})
-	root.AddCommand(verifyCommand(), recheckCommand(), replayCommand(), lockClientCommand(), auditCommand(), transcriptCommand(), mutantsCommand(), sweepCommand(), soakCommand(), doctorCommand(), cleanCommand())
+	root.AddCommand(verifyCommand(), recheckCommand(), importCommand(), exportCommand(), replayCommand(), lockClientCommand(), auditCommand(), transcriptCommand(), mutantsCommand(), sweepCommand(), soakCommand(), doctorCommand(), cleanCommand())
 	return root
 }
 

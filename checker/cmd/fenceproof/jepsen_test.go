@@ -1,0 +1,75 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// twoAtOnce is a history of a mutex that two processes hold.
+const twoAtOnce = `{:type :invoke, :f :acquire, :value nil, :process 0, :time 1, :index 0}
+{:type :ok, :f :acquire, :value nil, :process 0, :time 2, :index 1}
+{:type :info, :f :start, :process :nemesis, :time 3, :index 2}
+{:type :invoke, :f :acquire, :value nil, :process 1, :time 4, :index 3}
+{:type :ok, :f :acquire, :value nil, :process 1, :time 5, :index 4}
+`
+
+// written is a file with text in a new folder.
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAHistoryOfJepsensIsImportedAndJudged(t *testing.T) {
+	edn, into := written(t, "history.edn", twoAtOnce), filepath.Join(t.TempDir(), "run")
+	out, status := fenceproof(t, "import", edn, "--into", into)
+	if status != 0 || !strings.Contains(out, "imported 2 calls on 1 lock") || !strings.Contains(out, "passed over 1 of process :nemesis") || !strings.Contains(out, "fenceproof recheck "+into) {
+		t.Fatalf("import ended with %d:\n%s", status, out)
+	}
+	out, status = fenceproof(t, "recheck", into)
+	if status != 1 || !strings.Contains(out, "process-1 was granted key lock, although process-0 held it") ||
+		!strings.Contains(out, "not recorded: paydb, lockdb, journal, nemesis, logs, run") {
+		t.Errorf("recheck ended with %d:\n%s", status, out)
+	}
+	if out, status := fenceproof(t, "export", into); status != 0 || !strings.Contains(out, ":type :ok, :process 0, :f :acquire, :value [\"lock\" {:client \"process 0\"}]") {
+		t.Errorf("export ended with %d:\n%s", status, out)
+	}
+}
+
+func TestWhatImportAndExportCannotTakeIsWrongUsage(t *testing.T) {
+	edn := written(t, "history.edn", twoAtOnce)
+	there := filepath.Join(t.TempDir(), "run")
+	if out, status := fenceproof(t, "import", edn, "--into", there); status != 0 {
+		t.Fatal(out)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a broken history":     {[]string{"import", written(t, "x.edn", "{:type :ok}\n{:type :ok :f}"), "--into", t.TempDir()}, "x.edn: line 1, column 1: the operation has no :process"},
+		"no EDN at all":        {[]string{"import", written(t, "x.edn", "[{:type :invoke"), "--into", t.TempDir()}, "x.edn: line 1, column 16: the text ends"},
+		"no folder":            {[]string{"import", edn}, "--into FOLDER"},
+		"no file":              {[]string{"import", "no-such.edn", "--into", t.TempDir()}, "open the history"},
+		"a lease of no time":   {[]string{"import", edn, "--into", t.TempDir(), "--ttl", "1ns"}, "whole milliseconds"},
+		"a folder with a run":  {[]string{"import", edn, "--into", there}, "has a history already"},
+		"a mistyped flag":      {[]string{"import", edn, "--inot", there}, "did you mean --into?"},
+		"no run":               {[]string{"export", t.TempDir()}, "is no run"},
+		"a file that is there": {[]string{"export", there, "--out", edn}, "is there already, and it stays"},
+		"no such lock":         {[]string{"export", there, "--key", "other"}, `no call on a lock "other"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, status := fenceproof(t, c.args...)
+			if status != exitUsage || !strings.Contains(out, c.want) {
+				t.Errorf("status %d, want %d and %q:\n%s", status, exitUsage, c.want, out)
+			}
+		})
+	}
+	if text, err := os.ReadFile(edn); err != nil || string(text) != twoAtOnce {
+		t.Errorf("the file was changed (%v)", err)
+	}
+}

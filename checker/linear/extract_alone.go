@@ -1,0 +1,94 @@
+package linear
+
+import (
+	"encoding/json"
+	"time"
+
+	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
+)
+
+// session is what the answers tell of one session where there is no log: its grants end with it.
+type session struct {
+	TTL    int64 // milliseconds, 0 where nobody said
+	Alive  int64 // T of the sending of the last request that found it alive
+	Closed int64 // T of the first request that may have closed it, 0 for none
+}
+
+// ends is when the session can have ended at the earliest.
+func (s session) ends() int64 {
+	at := s.Alive + s.TTL*int64(time.Millisecond)
+	if s.Closed > 0 {
+		at = min(at, s.Closed)
+	}
+	return at
+}
+
+// ofSessions lists the operations that begin, keep or end a session.
+func ofSessions(op contract.Op) bool {
+	return op == contract.OpOpenSession || op == contract.OpHeartbeat || op == contract.OpCloseSession
+}
+
+// hear notes the lease that a request asks for.
+func (x *extract) hear(e *history.Event) {
+	switch e.Op {
+	case contract.OpAcquire, contract.OpRenew, contract.OpOpenSession:
+	default:
+		return
+	}
+	var b body
+	if json.Unmarshal([]byte(e.Req), &b) == nil && b.TTLMillis > 0 && len(x.asked) < maxAsked {
+		x.asked[e.Call] = b.TTLMillis
+	}
+}
+
+// maxAsked bounds the requests that were received and not forwarded yet: those of a broken history never are.
+const maxAsked = 1 << 16
+
+// maxSessions bounds the sessions that are told apart.
+const maxSessions = 1 << 20
+
+// answeredAlone takes an answer where there is no log.
+func (x *extract) answeredAlone(o *opened, b *body, e *history.Event) error {
+	c := o.call
+	switch {
+	case ofSessions(c.Op):
+		if c.Op == contract.OpOpenSession {
+			c.Session = e.Session
+		}
+		x.session(c, b.TTLMillis)
+		return nil
+	case c.Op == contract.OpRevoke:
+		c.Revoked, c.Floor = b.RevokedToken, b.NewTokenFloor
+		if e.Type == contract.OK && c.Revoked == 0 {
+			x.unsettle++
+		}
+	case c.Op == contract.OpAcquire && e.Type == contract.OK && c.TTL == 0 && b.ExpiresAt.After(b.AcquiredAt) && !b.AcquiredAt.IsZero():
+		c.TTL = b.ExpiresAt.Sub(b.AcquiredAt).Milliseconds()
+	}
+	return x.spool.put(o.key, entry{Call: c})
+}
+
+// session notes what a call about one tells; ttl is that of the answer.
+func (x *extract) session(c *call, ttl int64) {
+	s, known := x.frame.Sessions[c.Session]
+	switch {
+	case c.Session == "" || !known && len(x.frame.Sessions) >= maxSessions:
+		return
+	case c.Op == contract.OpCloseSession:
+		if c.Type == contract.Fail {
+			return
+		}
+		if s.Closed == 0 || c.Sent.T < s.Closed {
+			s.Closed = c.Sent.T
+		}
+	case c.Type == contract.OK && c.Back.I != 0:
+		s.Alive = max(s.Alive, c.Sent.T)
+		if c.Op == contract.OpOpenSession {
+			s.TTL = max(ttl, c.TTL)
+		}
+	default:
+		return // nobody knows
+	}
+	x.frame.Sessions[c.Session] = s
+}
