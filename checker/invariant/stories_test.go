@@ -302,6 +302,12 @@ func TestBalance(t *testing.T) {
 			w.paymentOff = true
 			w.do("executor-1", contract.OpPost, "p2", stall(w, contract.OpPost))
 		}, "INV-01 INV-03 INV-05", map[string]string{"INV-03": "account alice holds 700 minor units, but it was opened with 1000 and its entries sum up to -200"}},
+		{"a payout is posted twice, legs and all, so that the books balance", func(w *world) {
+			w.paymentOff = true
+			token := stall(w, contract.OpPost)
+			w.payouts["p2"].posted = false // nothing says that the legs are there
+			w.do("executor-1", contract.OpPost, "p2", token)
+		}, "INV-01 INV-03 INV-05", map[string]string{"INV-03": "the legs of payout p2 take 200 minor units, and its amount is 100"}},
 		{"the legs of a payout do not cancel out", func(w *world) {
 			stall(w, contract.OpPost)
 			w.commit(history.Change{Table: "ledger_entry", Kind: history.Insert, New: row{"payout_id": "p2", "account_id": "nobody", "direction": "CREDIT", "amount_minor": "5", "fence": "46"}})
