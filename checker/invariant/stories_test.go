@@ -354,5 +354,15 @@ func TestGrants(t *testing.T) {
 			revoke(w, `{"revokedToken":44,"newTokenFloor":60,"revocationId":1}`)
 			w.acquire("executor-2", "alice")
 		}, "INV-04", map[string]string{"INV-04": "executor-2 was answered token 46 for key payout:alice, although a revoke had raised its floor to 60"}},
+		{"a grant that was under way is entered below the floor of a revoke", func(w *world) {
+			revoked := w.acquire("executor-1", "alice")
+			waiting := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice"})
+			held := w.grantRow("alice", w.grants["alice"])
+			delete(w.grants, "alice")
+			w.commitLock(0, history.Change{Table: "lock_entry", Kind: history.Delete, Old: held}, history.Change{Table: "lock_revocation", Kind: history.Insert,
+				New: row{"lock_key": "payout:alice", "prev_token": itoa(revoked), "token_floor": "60"}})
+			w.grant(0, "executor-2", "alice", revoked+1)
+			w.answerAcquire(waiting, revoked+1)
+		}, "INV-04", map[string]string{"INV-04": "executor-2 was granted key payout:alice with token 45 after a revoke had raised its floor to 60"}},
 	})
 }
