@@ -37,8 +37,8 @@ type Target interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Payout is the payout workload: accounts with enough funds for everything, and payouts offered at a steady rate to
-// accounts drawn by the seed.
+// Payout is the payout workload: accounts with enough funds for everything unless it is told how much, and payouts offered
+// at a steady rate to accounts drawn by the seed.
 type Payout struct {
 	Seed     uint64
 	Accounts int
@@ -49,6 +49,8 @@ type Payout struct {
 	// Executors decides the opening balances: with every fence off each executor may post each payout once, and no
 	// account may run dry, or a missing refusal would hide behind insufficient funds.
 	Executors int
+	// Funds, where not 0, is the opening balance instead, in minor units.
+	Funds int64
 
 	rng      *rand.Rand
 	accounts []uuid.UUID
@@ -65,6 +67,9 @@ const (
 func (p *Payout) Open(ctx context.Context, t Target) error {
 	p.rng = rand.New(rand.NewPCG(p.Seed, 0x7061796f7574)) // one stream of its own: "payout"
 	opening := int64(p.Executors) * maxAmount * int64(p.Offered())
+	if p.Funds > 0 {
+		opening = p.Funds
+	}
 	for range p.Accounts {
 		id := p.uuid()
 		if _, err := t.Exec(ctx, insertAccount, id.String(), Currency, opening); err != nil {

@@ -114,6 +114,18 @@ func TestNoAccountRunsDryEvenIfEveryExecutorPostedEveryPayout(t *testing.T) {
 	}
 }
 
+func TestAccountsAreOpenedWithWhatThePlanSaysWhereItSaysSo(t *testing.T) {
+	db := paydb(t)
+	run(t, db, &Payout{Seed: 1, Accounts: 2, Rate: 1000, Drive: 10 * time.Millisecond, Executors: 6, Funds: 9_999})
+	var least, most int64
+	if err := db.QueryRow(t.Context(), "SELECT min(balance_minor), max(balance_minor) FROM account").Scan(&least, &most); err != nil {
+		t.Fatal(err)
+	}
+	if least != 9_999 || most != 9_999 {
+		t.Errorf("accounts open with %d to %d minor units, and the plan says 9999", least, most)
+	}
+}
+
 func TestALimitEndsTheOfferEarly(t *testing.T) {
 	db := paydb(t)
 	run(t, db, &Payout{Seed: 1, Accounts: 2, Rate: 1000, Drive: time.Second, Limit: 3, Executors: 2})

@@ -72,6 +72,7 @@ type payout struct {
 	state    contract.State
 	token    int64 // claim token
 	legs     int64 // Σ legs, signed
+	debited  int64 // Σ DEBIT legs, unsigned
 
 	prior     []priorCall // requests that a repetition would be a replay of
 	forgotten int64       // the highest token dropped from prior

@@ -45,7 +45,7 @@ var shownColumns = map[string][]string{
 	"rail_submission": {"submission_id", "payout_id", "presented_token", "outcome", "rail_reference"},
 	"rail_high_water": {"account_id", "highest_token"},
 	"lock_entry":      {"lock_key", "owner_id", "session_id", "fencing_token", "acquired_at", "expires_at"},
-	"lock_revocation": {"lock_key", "prev_owner", "prev_token", "operator", "reason"},
+	"lock_revocation": {"lock_key", "prev_owner", "prev_token", "token_floor", "operator", "reason"},
 }
 
 // abridged is e without bodies and without what its rows say besides what invariants are about.

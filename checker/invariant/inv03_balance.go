@@ -11,13 +11,14 @@ import (
 	"fenceproof/checker/verdict"
 )
 
-// balance compares, after every commit, balance with opening + Σ entries for each account it touched, and Σ legs with 0
-// for each payout it posted. At the end it holds every payout that is POSTED or FAILED against the journal: at least one
+// balance compares, after every commit, balance with opening + Σ entries for each account it touched, and for each payout
+// it posted Σ legs with 0, and what its legs take with its amount: books that balance may still hold a payout twice. At the end it holds every payout that is POSTED or FAILED against the journal: at least one
 // transfer of its amount if and only if it was posted. And it holds its own sums against what a SELECT says when all is over.
 type balance struct {
 	findings
 	off   map[*account]int64 // by how much an account is off: a difference is reported when it comes up or changes
 	legs  map[*payout]int64  // the same for a payout's legs
+	taken map[*payout]int64  // the same for what a payout's legs take, where that is not its amount
 	last  map[*account]*history.Event
 	moved map[string]transfers
 	ends  map[*payout]*history.Event // the commit of a payout's last state, as evidence
@@ -33,7 +34,7 @@ type transfers struct {
 func newBalance(b *book, t *tally) *balance {
 	return &balance{
 		findings: findings{id: "INV-03", guarantee: "After every commit each balance is its opening plus the sum of its entries and the legs of a payout cancel out; at the end the rail moved a payout's amount if and only if it is POSTED.", book: b, tally: t},
-		off:      map[*account]int64{}, legs: map[*payout]int64{}, last: map[*account]*history.Event{}, moved: map[string]transfers{}, ends: map[*payout]*history.Event{},
+		off:      map[*account]int64{}, legs: map[*payout]int64{}, taken: map[*payout]int64{}, last: map[*account]*history.Event{}, moved: map[string]transfers{}, ends: map[*payout]*history.Event{},
 	}
 }
 
@@ -70,6 +71,7 @@ func (f *balance) commit(t *txn, e *history.Event) {
 	for i := range t.legs {
 		f.account(t.legs[i].account, e)
 		f.payout(t.legs[i].payout, e)
+		f.once(t.legs[i].payout, e)
 	}
 	for i := range t.accounts {
 		f.last[t.accounts[i].account] = f.book.keep(e)
@@ -130,6 +132,20 @@ func (f *balance) payout(p *payout, e *history.Event) {
 		w.account, w.tokens[0] = p.account.id, p.token
 	}
 	f.report(fmt.Sprintf("the legs of payout %s sum up to %d, not to 0", p.id, p.legs), w, f.last[p.account], f.book.keep(e))
+}
+
+// once holds what the legs of a payout take against its amount: a second pair of legs cancels out as well as the first.
+func (f *balance) once(p *payout, e *history.Event) {
+	switch {
+	case p.account == nil || p.debited == f.taken[p]:
+		return
+	case p.debited == 0 || p.debited == p.amount:
+		delete(f.taken, p)
+		return
+	}
+	f.taken[p] = p.debited
+	f.report(fmt.Sprintf("the legs of payout %s take %d minor units, and its amount is %d", p.id, p.debited, p.amount),
+		want{payout: p.id, account: p.account.id, tokens: [2]int64{p.token}}, f.last[p.account], f.book.keep(e))
 }
 
 // Finish compares the payouts that came to an end with the journal. An end is final, whatever else the log lost.

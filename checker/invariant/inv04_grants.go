@@ -14,7 +14,7 @@ import (
 
 // grants judges a key by the lock store's log, in commit order within an epoch, and by the wiretap, between acquires
 // that do not overlap, across epochs. The answered token is the logged one, renewing keeps it, and a revoke's floor
-// exceeds the revoked token and binds every acquire sent after its answer.
+// exceeds the revoked token and binds every grant that comes after it in the log, and every acquire sent after its answer.
 type grants struct {
 	findings
 	keys   map[string]*ladder
@@ -30,6 +30,8 @@ type ladder struct {
 	last      int64 // the highest token of the epoch
 	event     *history.Event
 	session   string
+	floor     int64 // the highest floor that a revoke of the epoch has left in the log
+	raised    *history.Event
 	logged    []int64         // granted and not yet seen answered; many are never answered
 	forgotten int64           // the highest token dropped from logged
 	awaiting  []answeredGrant // not yet seen in the log
@@ -82,6 +84,11 @@ func (f *grants) observeLog(e *history.Event) {
 		for i := range f.book.grant {
 			f.logged(&f.book.grant[i], e)
 		}
+		for i := range e.Changes {
+			if c := &e.Changes[i]; c.Table == "lock_revocation" && c.New != nil {
+				f.raised(c.New["lock_key"], history.Int(c.New["token_floor"]), e)
+			}
+		}
 	}
 }
 
@@ -103,11 +110,28 @@ func (f *grants) ladder(key string) *ladder {
 	return l
 }
 
+// raised takes the floor of a revoke in the order of commits. etcd's log names none: there it is the revision itself.
+func (f *grants) raised(key string, floor int64, e *history.Event) {
+	l := f.ladder(key)
+	l.enter(e.Epoch)
+	if floor > l.floor {
+		l.floor, l.raised = floor, f.book.keep(e)
+	}
+}
+
+// enter begins an epoch: what an older one has left in the log binds nobody there.
+func (l *ladder) enter(epoch int) {
+	if epoch > l.epoch {
+		l.epoch, l.last, l.floor = epoch, 0, 0
+	}
+}
+
 // logged judges a grant in the order of commits.
 func (f *grants) logged(g *grant, e *history.Event) {
 	l := f.ladder(g.key)
 	if e.Msg == snapshot { // granted in an earlier epoch, or before the log begins
-		l.epoch, l.last, l.event, l.session = e.Epoch, g.token, f.book.keep(e), g.session
+		l.enter(e.Epoch)
+		l.last, l.event, l.session = g.token, f.book.keep(e), g.session
 		return
 	}
 	f.granted++
@@ -121,9 +145,7 @@ func (f *grants) logged(g *grant, e *history.Event) {
 			f.takeovers++
 		}
 	}
-	if e.Epoch > l.epoch {
-		l.epoch, l.last = e.Epoch, 0
-	}
+	l.enter(e.Epoch)
 	if l.event != nil && l.event.Epoch < e.Epoch || l.event != nil && l.event.Msg == snapshot && e.Epoch > 0 {
 		f.across++
 	}
@@ -134,6 +156,8 @@ func (f *grants) logged(g *grant, e *history.Event) {
 		f.report(fmt.Sprintf("key %s was granted twice with token %d, the second time to %s", g.key, g.token, g.owner), w, l.event, kept)
 	case g.token < l.last:
 		f.report(fmt.Sprintf("%s was granted key %s with token %d after %d had been granted", g.owner, g.key, g.token, l.last), w, l.event, kept)
+	case g.token < l.floor:
+		f.report(fmt.Sprintf("%s was granted key %s with token %d after a revoke had raised its floor to %d", g.owner, g.key, g.token, l.floor), w, l.event, l.raised, kept)
 	}
 	if l.session = g.session; g.token > l.last {
 		l.last, l.event = g.token, kept

@@ -296,46 +296,6 @@ func TestPaidOnce(t *testing.T) {
 	})
 }
 
-func TestBalance(t *testing.T) {
-	check(t, []wrong{
-		{"an account is debited twice for one pair of legs", func(w *world) {
-			w.paymentOff = true
-			w.do("executor-1", contract.OpPost, "p2", stall(w, contract.OpPost))
-		}, "INV-01 INV-03 INV-05", map[string]string{"INV-03": "account alice holds 700 minor units, but it was opened with 1000 and its entries sum up to -200"}},
-		{"the legs of a payout do not cancel out", func(w *world) {
-			stall(w, contract.OpPost)
-			w.commit(history.Change{Table: "ledger_entry", Kind: history.Insert, New: row{"payout_id": "p2", "account_id": "nobody", "direction": "CREDIT", "amount_minor": "5", "fence": "46"}})
-		}, "INV-03", map[string]string{"INV-03": "the legs of payout p2 sum up to 5, not to 0"}},
-		{"a payout is posted and the rail never moved its money", func(w *world) {
-			postUnpaid(w, 0)
-		}, "INV-03", map[string]string{"INV-03": "payout p2 is POSTED, but the rail never moved its 100 minor units of EUR"}},
-		{"a payout is posted and the rail moved another amount", func(w *world) {
-			postUnpaid(w, 99)
-		}, "INV-03", map[string]string{"INV-03": "payout p2 is POSTED, but the rail never moved its 100 minor units of EUR"}},
-		{"a payout failed and the rail moved its money", func(w *world) {
-			t1 := w.acquire("executor-1", "alice")
-			w.do("executor-1", contract.OpClaim, "p2", t1)
-			w.do("executor-1", contract.OpSubmitted, "p2", t1)
-			w.do("executor-1", contract.OpSubmit, "p2", t1)
-			r := w.ask("executor-1", contract.OpOutcome, "p2", t1)
-			r.reports = contract.OutcomeRejected
-			w.complete(r)
-		}, "INV-03", map[string]string{"INV-03": "payout p2 is FAILED, but the rail moved its 100 minor units of EUR (rail-3)"}},
-	})
-}
-
-// postUnpaid posts p2 although the rail was never asked; it moves another amount instead, or nothing.
-func postUnpaid(w *world, moved int64) {
-	t1 := w.acquire("executor-1", "alice")
-	w.do("executor-1", contract.OpClaim, "p2", t1)
-	w.do("executor-1", contract.OpSubmitted, "p2", t1)
-	if moved > 0 {
-		w.move("p2", moved)
-	}
-	w.do("executor-1", contract.OpOutcome, "p2", t1)
-	w.do("executor-1", contract.OpPost, "p2", t1)
-}
-
 func TestAPayoutThatIsStillOpenOrAmbiguousIsLeftOutOfTheEnd(t *testing.T) {
 	w := bank()
 	t1 := w.acquire("executor-1", "alice")
@@ -394,5 +354,15 @@ func TestGrants(t *testing.T) {
 			revoke(w, `{"revokedToken":44,"newTokenFloor":60,"revocationId":1}`)
 			w.acquire("executor-2", "alice")
 		}, "INV-04", map[string]string{"INV-04": "executor-2 was answered token 46 for key payout:alice, although a revoke had raised its floor to 60"}},
+		{"a grant that was under way is entered below the floor of a revoke", func(w *world) {
+			revoked := w.acquire("executor-1", "alice")
+			waiting := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-2", Key: "payout:alice"})
+			held := w.grantRow("alice", w.grants["alice"])
+			delete(w.grants, "alice")
+			w.commitLock(0, history.Change{Table: "lock_entry", Kind: history.Delete, Old: held}, history.Change{Table: "lock_revocation", Kind: history.Insert,
+				New: row{"lock_key": "payout:alice", "prev_token": itoa(revoked), "token_floor": "60"}})
+			w.grant(0, "executor-2", "alice", revoked+1)
+			w.answerAcquire(waiting, revoked+1)
+		}, "INV-04", map[string]string{"INV-04": "executor-2 was granted key payout:alice with token 45 after a revoke had raised its floor to 60"}},
 	})
 }

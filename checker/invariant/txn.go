@@ -196,6 +196,7 @@ func (b *book) readLeg(c *history.Change) {
 		}
 		l := legChange{payout: b.payout(row["payout_id"]), account: b.account(row["account_id"]), amount: history.Int(row["amount_minor"]), fence: history.Int(row["fence"]), sign: sign}
 		if row["direction"] == "DEBIT" {
+			l.payout.debited += sign * l.amount
 			l.amount = -l.amount
 		}
 		l.account.entries += sign * l.amount

@@ -39,7 +39,7 @@ func (d *payouts) seed(ctx context.Context) error {
 		return fmt.Errorf("open paydb for the workload: %w", err)
 	}
 	p := d.cfg.Plan
-	d.load = &workloads.Payout{Seed: p.Seed, Accounts: p.Accounts, Rate: p.Rate, Drive: time.Duration(p.Drive), Limit: p.Payouts, Executors: p.Executors}
+	d.load = &workloads.Payout{Seed: p.Seed, Accounts: p.Accounts, Rate: p.Rate, Drive: time.Duration(p.Drive), Limit: p.Payouts, Executors: p.Executors, Funds: p.Funds}
 	return d.load.Open(ctx, d.db)
 }
 

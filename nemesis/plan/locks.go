@@ -77,7 +77,7 @@ func (p Plan) validateLocks() (errs []error) {
 		errs = append(errs, fmt.Errorf("workload %s needs \"locks\": {\"clients\": 6, \"sessions\": 3, \"keys\": 4}", LockWorkload))
 	}
 	for name, given := range map[string]bool{
-		"executors": p.Executors != 0, "accounts": p.Accounts != 0, "rate": p.Rate != 0, "payouts": p.Payouts != 0, "prepare": p.Prepare != 0,
+		"executors": p.Executors != 0, "accounts": p.Accounts != 0, "rate": p.Rate != 0, "payouts": p.Payouts != 0, "funds": p.Funds != 0, "prepare": p.Prepare != 0,
 		"declines": p.Declines != 0, "lostReplies": p.LostReplies != 0, "lookupLag": p.LookupLag != 0, "audits": p.Audits != 0,
 	} {
 		if given {

@@ -62,6 +62,7 @@ func TestALockPlanThatCannotBeMeantIsRefusedWithTheReason(t *testing.T) {
 		`has no payouts: leave "accounts" out`:    func(p *Plan) { p.Accounts = 6 },
 		`has no payouts: leave "rate" out`:        func(p *Plan) { p.Rate = 6 },
 		`has no payouts: leave "payouts" out`:     func(p *Plan) { p.Payouts = 6 },
+		`has no payouts: leave "funds" out`:       func(p *Plan) { p.Funds = 6 },
 		`has no payouts: leave "prepare" out`:     func(p *Plan) { p.Prepare = 6 },
 		`has no payouts: leave "declines" out`:    func(p *Plan) { p.Declines = 1 },
 		`has no payouts: leave "lostReplies" out`: func(p *Plan) { p.LostReplies = 1 },

@@ -28,6 +28,9 @@ type Plan struct {
 	Rate      float64 `json:"rate,omitempty"` // payouts per second offered
 	// Payouts, where not 0, ends the drive after as many payouts were offered and finished.
 	Payouts int `json:"payouts,omitempty"`
+	// Funds is what each account is opened with, in minor units. 0 stands for enough for all its payouts, whatever is broken;
+	// with less, the rules about available funds are put to the test.
+	Funds int64 `json:"funds,omitempty"`
 	// Locks is the lock workload's load; with another workload, what puts the lock to work beside it.
 	Locks *Locks   `json:"locks,omitempty"`
 	Drive Duration `json:"drive"`
@@ -213,6 +216,9 @@ func (p Plan) validatePayouts() (errs []error) {
 	}
 	if p.Payouts < 0 {
 		bad("payouts is %d; 0 for no limit, or more", p.Payouts)
+	}
+	if p.Funds < 0 {
+		bad("funds is %d minor units; 0 for enough, or more", p.Funds)
 	}
 	if !(p.Audits >= 0 && p.Audits <= MaxAudits) {
 		bad("audits is %v payouts per second; 0 for none, at most %d", p.Audits, MaxAudits)

@@ -124,6 +124,7 @@ func TestAWrongPlanIsRefusedWithWhatWasMeant(t *testing.T) {
 		"a brace after the plan":    {"", "}", "no JSON at byte"},
 		"steps of no nemesis":       {`"nemesis": "pause"`, `"nemesis": "none"`, "nemesis none has"},
 		"holder without a trigger":  {`"on": "submitted.ok",`, ``, `needs a process as target`},
+		"accounts in debt":          {`"rate": 20,`, `"rate": 20, "funds": -1,`, "funds is -1"},
 		"negative number of payout": {`"rate": 20,`, `"rate": 20, "payouts": -1,`, "payouts is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
