@@ -158,6 +158,9 @@ func (r *Reader) next(e *Event) error {
 	}
 	first.full = false
 	*e = first.head
+	if e.Op == OpLostPlace {
+		e.Event = "" // Missing is a Reader's own
+	}
 	if e.I == r.last {
 		return first.errorf("event %d is in another file, too", e.I)
 	}

@@ -14,7 +14,7 @@ type author struct {
 	proc    contract.Process
 	unknown [2]int64 // tokens of requests whose answers leave it open
 	many    bool     // more than those
-	vouched [2]int64 // tokens of requests that had been granted when they came
+	vouched [2]int64 // the latest tokens of requests that had been granted when they came
 	made    bool     // the transition has been committed once
 }
 
@@ -77,11 +77,13 @@ func (a *author) maybe(token int64) {
 
 // vouch notes a request whose token had been granted, for when that is forgotten.
 func (a *author) vouch(token int64) {
-	for i := range a.vouched {
-		if a.vouched[i] == 0 || a.vouched[i] == token {
-			a.vouched[i] = token
-			return
-		}
+	if slices.Contains(a.vouched[:], token) {
+		return
+	}
+	if i := slices.Index(a.vouched[:], 0); i >= 0 {
+		a.vouched[i] = token
+	} else {
+		a.vouched = [2]int64{a.vouched[1], token}
 	}
 }
 

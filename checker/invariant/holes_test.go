@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"fenceproof/checker/contract"
@@ -73,4 +74,27 @@ func TestDeletingARowIsNoWayAroundAFence(t *testing.T) {
 			w.commit(gone, history.Change{Table: "account", Kind: history.Insert, New: w.accountRow(a)})
 		}, "INV-05", map[string]string{"INV-05": "the fence of account alice went down from 46 to 0"}},
 	})
+}
+
+// That a file is cut off is the cause; that something lacks in it is what follows.
+func TestWhereAFileIsCutOffThatIsTheReasonAndNotWhatLacksInIt(t *testing.T) {
+	all := healthy().events
+	told := 0
+	for n := range all {
+		if all[n].W != history.PayDB || all[n].Op != history.OpCommit {
+			continue
+		}
+		without := slices.Delete(slices.Clone(all), n, n+1)
+		if judged(without, nil)["INV-03"].Status != verdict.Inconclusive {
+			continue
+		}
+		told++
+		const why = "the file has no trailer: its recording broke off"
+		if got := judged(without, map[history.Witness]string{history.PayDB: why})["INV-03"]; !strings.HasSuffix(got.Reason, why) {
+			t.Errorf("without the commit %d: %s", n, got.Reason)
+		}
+	}
+	if told == 0 {
+		t.Error("no missing commit was missed")
+	}
 }

@@ -24,6 +24,7 @@ type granted struct {
 	heard    lately           // the sessions for which the wiretap heard somebody acquire
 	order    int64            // how many events of the wiretap came
 	received map[int64]cameAt // by open call
+	asked    askedLately      // and by call that was answered
 	suspects map[writeID]*suspicion
 	written  map[*account]*writings
 	pending  map[underToken][]signedWrite // committed, and the token not yet seen answered
@@ -133,8 +134,9 @@ func (f *granted) acquire(e *history.Event) {
 
 // settle judges the writes that were committed before the answer that granted their token had come here.
 func (f *granted) settle(key string, token int64, session string) {
-	a := f.book.accounts[strings.TrimPrefix(key, keyPrefix)]
-	if a == nil {
+	id, ofAccount := strings.CutPrefix(key, keyPrefix)
+	a := f.book.accounts[id]
+	if !ofAccount || a == nil {
 		return
 	}
 	under := underToken{a, token}
@@ -191,6 +193,7 @@ func (f *granted) request(e *history.Event) {
 			f.forwarded(e, a, c.payout)
 		}
 	case history.Answered:
+		f.asked.add(e.Call, f.received[e.Call])
 		delete(f.received, e.Call)
 		if c := f.book.call; c != nil && c.account != nil {
 			f.answered(e, c, f.book.ended)
@@ -206,13 +209,14 @@ func (c *call) writesTo() []*account {
 	return []*account{c.account}
 }
 
-// forwarded decides whether the request, if it writes to a, is a suspect. So is a copy of one: what it asks for was asked for before.
+// forwarded decides whether the request, if it writes to a, is a suspect.
 func (f *granted) forwarded(e *history.Event, a *account, of *payout) {
 	k := f.key(keyPrefix + a.id)
-	came := cmp.Or(f.received[e.Call], cameAt{f.order, e.T, e.I})
+	// What a copy asks for was asked for by its original.
+	came := cmp.Or(f.asked.of(e.DupOf), f.received[e.DupOf], f.received[e.Call], cameAt{f.order, e.T, e.I})
 	id := writeID{underToken{a, e.Token}, e.Op, of}
 	q, answer := f.suspects[id], k.at(e.Token)
-	if answer != nil && answer.order < came.order && (q == nil || e.DupOf == 0) {
+	if answer != nil && answer.order < came.order {
 		if q != nil {
 			q.beside(e.Call)
 		} else if author := of.author(e.Op); author != nil {

@@ -118,6 +118,22 @@ func TestAWriteThatWasNotGrantedIsNeverAPass(t *testing.T) {
 			w.loseAnswer(early)
 			w.loseAnswer(copied)
 		}, 1},
+		{"behind the harness's copy of its request, which was refused itself", func(w *world) {
+			r := w.send(acquire("executor-1"))
+			w.grant(0, "executor-1", "alice", 60)
+			early := w.ask("executor-1", contract.OpClaim, "p2", 60)
+			early.answer = refused
+			w.reply(early)
+			w.answerAcquire(r, 60)
+			copied := w.again(early)
+			w.execute(copied)
+			w.loseAnswer(copied)
+		}, 1},
+		{"behind the grant of a key that bears the account's name alone", func(w *world) {
+			w.commit(w.attemptInsert(&attempt{id: "another", payout: "p2", token: 60}))
+			r := w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-1", Key: "alice", Session: "session-executor-1"})
+			w.answerAcquire(r, 60)
+		}, 1},
 		{"behind another's answer that broke off", func(w *world) {
 			w.tearAnswer(w.send(acquire("executor-2")))
 			r := w.send(acquire("executor-1"))

@@ -179,6 +179,9 @@ func (j *Judge) Conclude(gaps map[history.Witness]string) []verdict.Invariant {
 	}
 	j.release(true)
 	for w, why := range gaps {
+		if j.gaps[w] == j.book.holes[w] { // a file that is cut off is the cause, and that something lacks in it the symptom
+			delete(j.gaps, w)
+		}
 		j.gap(w, why)
 	}
 	if _, gap := j.gaps[history.Wiretap]; !gap && len(j.book.calls) > 0 {

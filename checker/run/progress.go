@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -110,7 +109,7 @@ func (p *progress) show(status string) {
 
 // width is how many columns the terminal has now; 80 when nobody knows.
 func (p *progress) width() int {
-	if f, ok := p.out.(*os.File); ok {
+	if f, ok := p.out.(interface{ Fd() uintptr }); ok {
 		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
 			return int(size.Col)
 		}

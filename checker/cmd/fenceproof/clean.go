@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"fenceproof/checker/run"
 	"fenceproof/checker/soak"
@@ -80,7 +81,7 @@ func named(runs string) error {
 // noSoaks refuses runs that are those of a soak, whether it is going on or over.
 func noSoaks(runs string) error {
 	real, err := realPath(runs)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil // cleaning says so
 	}
 	if err != nil {
@@ -119,7 +120,8 @@ func programs(bin string) (string, error) {
 	}
 	real, err := realPath(bin)
 	if errors.Is(err, os.ErrNotExist) { // what ran from there may still do so
-		return filepath.Abs(bin)
+		above, e := realPath(filepath.Dir(bin))
+		real, err = filepath.Join(above, filepath.Base(bin)), e
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the folder of programs: %w", err)

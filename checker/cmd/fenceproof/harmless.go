@@ -30,6 +30,11 @@ func (h harmless) Write(b []byte) (int, error) {
 // unread writes for a reader who may leave: what is written then is for nobody, and no failure.
 type unread struct{ w io.Writer }
 
+// terminal is standard output, whose width is asked for.
+type terminal struct{ unread }
+
+func (terminal) Fd() uintptr { return os.Stdout.Fd() }
+
 func (u unread) Write(b []byte) (int, error) {
 	n, err := u.w.Write(b)
 	if errors.Is(err, syscall.EPIPE) {

@@ -32,7 +32,7 @@ func (s surroundings) apply(cfg *run.Config) error {
 	if err != nil {
 		return &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}
 	}
-	cfg.Runs, cfg.Bin, cfg.Keep, cfg.Quiet, cfg.Out = s.runs, filepath.Dir(exe), s.keep, s.quiet, unread{os.Stdout}
+	cfg.Runs, cfg.Bin, cfg.Keep, cfg.Quiet, cfg.Out = s.runs, filepath.Dir(exe), s.keep, s.quiet, terminal{unread{os.Stdout}}
 	cfg.Live = isatty.IsTerminal(os.Stdout.Fd()) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -89,8 +90,9 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 		} else if err != nil {
 			err = outcome(v, err)
 		}
-		if err != nil && status == verdict.ExitViolated { // found before, and stays one
-			return &exitError{status, err}
+		var ended *exitError
+		if errors.As(err, &ended) && cmp.Or(status, exitOfTable(&all)) == verdict.ExitViolated {
+			ended.status = verdict.ExitViolated // found before, and stays one
 		}
 		if err != nil {
 			return err
