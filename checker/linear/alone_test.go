@@ -160,12 +160,6 @@ func TestTheAnswersOfALockWithoutALogAreJudgedAlone(t *testing.T) {
 			w.untold(22, 28, "operator", contract.OpRevoke, 0)
 			w.granted(50, 60, "bob", 5, 55)
 		}, ""},
-		"entered again by its holder": {func(w *world) {
-			w.granted(10, 20, "ann", 1, 15)
-			w.granted(30, 40, "ann", 2, 35)
-			w.released(50, 60, "ann", 2)
-			w.granted(70, 80, "bob", 3, 75)
-		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

@@ -32,6 +32,19 @@ type opened struct {
 	key  string
 }
 
+// fits tells whether e can be the answer to the call: a recorder that gives a number to two calls, or none, would have one's answer
+// taken for the other's.
+func (o *opened) fits(e *history.Event) error {
+	switch c := o.call; {
+	case e.Op != c.Op || e.Proc != c.Proc || e.Key != o.key:
+		return fmt.Errorf("event %d of the wiretap answers call %d, %s of %s on key %q, with %s of %s on key %q: each call has a number of its own",
+			e.I, e.Call, c.Op, c.Proc, o.key, e.Op, e.Proc, e.Key)
+	case e.Type != contract.OK && e.Type != contract.Fail && e.Type != contract.Info:
+		return fmt.Errorf("event %d of the wiretap answers call %d; its type is ok, fail or info, and not %q", e.I, e.Call, e.Type)
+	}
+	return nil
+}
+
 func newExtract(s *spool, alone bool) *extract {
 	x := &extract{spool: s, frame: frame{Epochs: []int64{0}, Alone: alone}, open: map[int64]*opened{}, asked: map[int64]int64{}}
 	if alone {
@@ -55,13 +68,21 @@ func (x *extract) observe(e *history.Event) error {
 	case e.W == history.Wiretap && e.Stage == history.Received && x.frame.Alone:
 		x.hear(e)
 	case e.W == history.Wiretap && e.Stage == history.Forwarded && (followed(e.Op) || x.frame.Alone && ofSessions(e.Op)):
+		if o := x.open[e.Call]; o != nil {
+			return fmt.Errorf("event %d of the wiretap forwards call %d, which event %d has forwarded and nobody has answered: each call has a number of its own",
+				e.I, e.Call, o.call.Sent.I)
+		}
 		x.open[e.Call] = &opened{key: e.Key, call: &call{
 			Op: e.Op, Proc: e.Proc, Owner: e.Owner, Session: e.Session, Token: e.Token, Sent: Mark{e.I, e.T}, TTL: x.asked[e.Call],
 		}}
 		delete(x.asked, e.Call)
 	case e.W == history.Wiretap && e.Stage == history.Answered:
+		delete(x.asked, e.Call) // of a call that was never forwarded
 		if o := x.open[e.Call]; o != nil {
 			delete(x.open, e.Call)
+			if err := o.fits(e); err != nil {
+				return err
+			}
 			return x.answered(o, e)
 		}
 	case e.W == history.LockDB && e.Op == history.OpWatermark:
@@ -230,7 +251,9 @@ func (x *extract) finish() error {
 	x.frame.Steps = x.back.steps
 	for _, id := range sortedKeys(x.open) {
 		if o := x.open[id]; x.frame.Alone && ofSessions(o.call.Op) {
-			x.session(o.call, 0)
+			if err := x.session(o.call, 0); err != nil {
+				return err
+			}
 		} else if o.call.Op != contract.OpHeartbeat {
 			if err := x.spool.put(o.key, entry{Call: o.call}); err != nil {
 				return err
@@ -241,13 +264,14 @@ func (x *extract) finish() error {
 }
 
 // readHistory sorts the history in dir into s.
-func readHistory(dir string, s *spool, alone bool) (*extract, error) {
+func readHistory(dir string, s *spool, alone, reentrant bool) (*extract, error) {
 	r, err := history.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	x := newExtract(s, alone)
+	x.frame.Reentrant = reentrant
 	for {
 		var e history.Event
 		if err := r.Next(&e); errors.Is(err, io.EOF) {

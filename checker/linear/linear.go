@@ -92,7 +92,7 @@ func Judge(ctx context.Context, dir string, s verdict.Settings, gaps map[string]
 	if o.Budget == (Budget{}) {
 		o.Budget = DefaultBudget
 	}
-	j := judgement{inv: inv, options: o}
+	j := judgement{inv: inv, options: o, reentrant: s.Reentrant}
 	if err := j.run(ctx, dir); err != nil {
 		return inv, fmt.Errorf("judge %s: %w", ID, err)
 	}
@@ -103,10 +103,12 @@ func Judge(ctx context.Context, dir string, s verdict.Settings, gaps map[string]
 type judgement struct {
 	inv     verdict.Invariant
 	options Options
-	total   finding
-	open    []string // keys that were not decided, and why
-	twice   int64
-	proof   [][]int64 // by kept violation: the I of its events
+
+	reentrant bool
+	total     finding
+	open      []string // keys that were not decided, and why
+	twice     int64
+	proof     [][]int64 // by kept violation: the I of its events
 }
 
 func (j *judgement) run(ctx context.Context, dir string) (err error) {
@@ -115,7 +117,7 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	x, err := readHistory(dir, s, j.options.alone())
+	x, err := readHistory(dir, s, j.options.alone(), j.reentrant)
 	if err != nil {
 		return err
 	}

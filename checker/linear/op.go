@@ -32,9 +32,23 @@ func (o *Op) open() bool {
 	case Acquire:
 		return o.granted() && o.Out.Token < 0
 	case Revoke:
-		return o.In.Maybe
+		return o.In.Maybe || o.Out.Result == Done && (o.In.Unheard || o.Out.Token == 0)
 	case Renew, Release, Drop:
-		return o.In.Token <= 0
+		return o.In.Token <= 0 || o.In.Unheard
+	}
+	return false
+}
+
+// ambiguous tells whether the state that o leaves depends on when it takes place, or on whether it does, even when all of its
+// grants have come and gone.
+func (o *Op) ambiguous() bool {
+	switch o.In.Verb {
+	case Revoke:
+		return o.open()
+	case Release:
+		return o.Out.Result == Done && (o.In.Unheard || o.In.Token == 0)
+	case Drop:
+		return o.In.Token == 0
 	}
 	return false
 }

@@ -49,26 +49,33 @@ func check(t *task, k *keyLog, f *frame, c *clock, deadline time.Time) finding {
 
 // epoch searches the operations of one epoch, segment by segment. Each begins as the one before it ended: at a moment
 // when nothing is under way, every linearization has left the key in the same state, because the grants came in the order
-// of their tokens and each of the other operations belongs to one grant.
+// of their tokens and each of the other operations belongs to one grant. Where one does not, all states are tried in which
+// the segment can have left the key; and where there are too many ways to find them, the next segment is searched with it.
 func (f *finding) epoch(t *task, ops []Op, deadline time.Time) {
-	state := State{}
-	narrow(ops, state)
-	left, settled := settle(ops, state)
+	states := []State{{}}
+	narrow(ops, State{})
+	left, settled := settle(ops, State{})
 	f.Counts.Settled += settled
 	slices.SortStableFunc(left, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
 	var before []piece
-	for _, seg := range segment(left) {
+	segs := segment(left)
+	for i, seg := range segs {
 		f.Searched += int64(len(seg))
 		f.Segments++
-		next, result := place(state, seg, deadline)
-		switch result {
-		case porcupine.Ok:
-			before, state = append(before, piece{state, seg}), next
-		case porcupine.Unknown:
-			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
+		last := i == len(segs)-1
+		next, result := follow(states, seg, last, deadline)
+		switch {
+		case result == porcupine.Ok:
+			before, states = append(before, piece{states[0], seg}), next
+		case result == porcupine.Illegal:
+			f.explain(t, before, piece{states[0], seg}, deadline)
 			return
+		case !last && time.Now().Before(deadline):
+			segs[i+1] = slices.Concat(seg, segs[i+1])
+			f.Searched -= int64(len(seg))
+			f.Segments--
 		default:
-			f.explain(t, before, piece{state, seg}, deadline)
+			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
 			return
 		}
 	}
@@ -80,8 +87,39 @@ type piece struct {
 	ops   []Op
 }
 
-// place searches an order for the operations of a segment, from state on.
-func place(state State, seg []Op, deadline time.Time) (State, porcupine.CheckResult) {
+// follow searches an order for the operations of a segment, from any of states on, and the states that they can leave. Of the
+// last segment nobody asks for these.
+func follow(states []State, seg []Op, last bool, deadline time.Time) (next []State, result porcupine.CheckResult) {
+	ambiguous := slices.ContainsFunc(seg, func(o Op) bool { return o.ambiguous() })
+	result = porcupine.Illegal
+	for _, s := range states {
+		var found []State
+		one := porcupine.Unknown
+		if ambiguous {
+			found, one = ends(s, seg, deadline)
+		}
+		if one == porcupine.Unknown && (!ambiguous || last) {
+			var end State
+			end, one = order(s, seg, deadline)
+			found = []State{end}
+		}
+		switch one {
+		case porcupine.Unknown:
+			return nil, one
+		case porcupine.Ok:
+			result = one
+			for _, end := range found {
+				if !slices.Contains(next, end) {
+					next = append(next, end)
+				}
+			}
+		}
+	}
+	return next, result
+}
+
+// order searches one order for the operations of a segment, from state on.
+func order(state State, seg []Op, deadline time.Time) (State, porcupine.CheckResult) {
 	if len(seg) == 1 {
 		if ok, next := Step(state, seg[0].In, seg[0].Out); ok {
 			return next, porcupine.Ok
