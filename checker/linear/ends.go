@@ -6,8 +6,12 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// maxTries bounds the search for all states in which a segment can leave the key.
-const maxTries = 1 << 16
+// maxTries and maxSeen bound the search for all states in which a segment can leave the key: how many steps, and how many bytes
+// it remembers them with.
+const (
+	maxTries = 1 << 16
+	maxSeen  = 32 << 20
+)
 
 // ends searches all states in which the operations of a segment, sorted by Lo, can leave the key, from state on. It is Unknown
 // when there are too many orders to try.
@@ -40,7 +44,7 @@ func (e *ending) from(state State, done []byte, low int) bool {
 	switch {
 	case e.seen[at]:
 		return true
-	case len(e.seen) == maxTries || len(e.seen)%1024 == 1023 && !time.Now().Before(e.deadline):
+	case len(e.seen) == maxTries || len(e.seen)*len(at) > maxSeen || len(e.seen)%1024 == 1023 && !time.Now().Before(e.deadline):
 		return false
 	}
 	e.seen[at] = true

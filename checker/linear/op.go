@@ -39,19 +39,9 @@ func (o *Op) open() bool {
 	return false
 }
 
-// ambiguous tells whether the state that o leaves depends on when it takes place, or on whether it does, even when all of its
-// grants have come and gone.
-func (o *Op) ambiguous() bool {
-	switch o.In.Verb {
-	case Revoke:
-		return o.open()
-	case Release:
-		return o.Out.Result == Done && (o.In.Unheard || o.In.Token == 0)
-	case Drop:
-		return o.In.Token == 0
-	}
-	return false
-}
+// ambiguous tells whether the state that o leaves may depend on when it takes place, or on whether it does, even when all that
+// is about its grant has taken place.
+func (o *Op) ambiguous() bool { return o.open() && !o.read() }
 
 // subject is the token that o is about, 0 for none.
 func (o *Op) subject() int64 {
