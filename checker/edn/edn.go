@@ -51,7 +51,11 @@ func NewReader(in io.Reader) *Reader {
 // errEnd is the end of the text where something must still come.
 var errEnd = errors.New("the text ends in the middle of a form")
 
+// fail is an error at a place. Behind a line feed that was just read that is the line feed's own.
 func (r *Reader) fail(line, column int, format string, args ...any) error {
+	if column < 1 {
+		line, column = line-1, r.before+1
+	}
 	return &Error{line, column, fmt.Sprintf(format, args...)}
 }
 

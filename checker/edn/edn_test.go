@@ -82,6 +82,7 @@ func TestAnErrorNamesLineAndColumn(t *testing.T) {
 		"{:a 1\n :a 2}":                   "line 2, column 2: the key :a stands twice in its map",
 		`"\uzzzz"`:                        `line 1, column 7: \u has four hexadecimal digits behind it, and not "zzzz"`,
 		"{:a \"\xff\"}":                   "line 1, column 6: this is no UTF-8",
+		"\"\\u000\n":                      `line 1, column 7: \u has four hexadecimal digits behind it, and not "000\n"`,
 		`"\ud83d"`:                        `line 1, column 8: \ud83d is half a character, and the other half is not behind it`,
 		`"\ud83d\u0041"`:                  `line 1, column 13: \ud83d and \u0041 are no character`,
 		"#<Foo@12>":                       "line 1, column 1: #<…> cannot be read by anybody",

@@ -23,7 +23,7 @@ func (m *importer) begin(n int) error {
 	if o.f == contract.OpOpenSession {
 		e.Session = o.session // only the answer names the one that it opens
 	}
-	if !ofSessions(o.f) {
+	if !linear.OfSessions(o.f) {
 		e.Key = m.keyOf(o, back)
 		m.keys[e.Key] = true
 	}
@@ -33,7 +33,7 @@ func (m *importer) begin(n int) error {
 	m.calls[n] = e
 	received := *e
 	received.Stage = history.Received
-	if ttl := cmp.Or(o.ttl, back.ttl, m.options.TTL.Milliseconds()); ttl > 0 && takesLease(o.f) {
+	if ttl := cmp.Or(o.ttl, back.ttl, m.options.TTL.Milliseconds()); ttl > 0 && linear.TakesLease(o.f) {
 		received.Req = fmt.Sprintf(`{"ttlMillis":%d}`, ttl)
 	}
 	if err := m.event(received); err != nil {
@@ -42,15 +42,6 @@ func (m *importer) begin(n int) error {
 	forwarded := *e
 	forwarded.Stage = history.Forwarded
 	return m.event(forwarded)
-}
-
-// takesLease lists the operations whose request says how long a lease shall last.
-func takesLease(f contract.Op) bool {
-	return f == contract.OpAcquire || f == contract.OpRenew || f == contract.OpOpenSession
-}
-
-func ofSessions(f contract.Op) bool {
-	return f == contract.OpOpenSession || f == contract.OpHeartbeat || f == contract.OpCloseSession
 }
 
 // named is the token under which a release or renewal was asked for. A number alone is none: tests number their requests.

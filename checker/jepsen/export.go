@@ -14,6 +14,7 @@ import (
 	"fenceproof/checker/contract"
 	"fenceproof/checker/edn"
 	"fenceproof/checker/history"
+	"fenceproof/checker/linear"
 )
 
 // ExportOptions say how a history is written for Jepsen.
@@ -56,7 +57,7 @@ func Export(dir string, out io.Writer, o ExportOptions) (Exported, error) {
 func exportable(dir string, o ExportOptions) error {
 	calls := 0
 	gaps, err := each(dir, func(e *history.Event) error {
-		if e.Stage == history.Forwarded && o.wants(e) && !ofSessions(e.Op) {
+		if e.Stage == history.Forwarded && o.wants(e) && !linear.OfSessions(e.Op) {
 			calls++
 		}
 		return nil
@@ -77,7 +78,7 @@ func exportable(dir string, o ExportOptions) error {
 
 // wants tells whether e is written. Sessions hold any lock.
 func (o *ExportOptions) wants(e *history.Event) bool {
-	return e.W == history.Wiretap && exported[e.Op] != "" && (o.Key == "" || e.Key == o.Key || ofSessions(e.Op))
+	return e.W == history.Wiretap && exported[e.Op] != "" && (o.Key == "" || e.Key == o.Key || linear.OfSessions(e.Op))
 }
 
 // each hands all events of the history in dir to take, and tells what lacks in it.
@@ -132,11 +133,8 @@ func (x *exporter) observe(e *history.Event) error {
 	}
 	switch e.Stage {
 	case history.Received:
-		var b struct {
-			TTLMillis int64 `json:"ttlMillis"`
-		}
-		if takesLease(e.Op) && json.Unmarshal([]byte(e.Req), &b) == nil && b.TTLMillis > 0 {
-			x.asked[e.Call] = b.TTLMillis
+		if ttl := linear.LeaseAsked(e); ttl > 0 {
+			x.asked[e.Call] = ttl
 		}
 	case history.Forwarded:
 		ttl := x.asked[e.Call]
@@ -179,7 +177,7 @@ func (x *exporter) complete(g *going, e *history.Event) error {
 	case contract.OpRevoke:
 		x.value(e, g.value(max(b.RevokedToken, e.Highest), b.NewTokenFloor, false))
 	default:
-		x.value(e, g.value(e.Token, 0, e.Type == contract.OK && !ofSessions(e.Op)))
+		x.value(e, g.value(e.Token, 0, e.Type == contract.OK && !linear.OfSessions(e.Op)))
 	}
 	if e.Type != contract.OK {
 		why := "no-answer"
@@ -224,7 +222,7 @@ func readAnswer(e *history.Event) (b answer) {
 // lease is how long the answer's lease lasts, in milliseconds; a renewal's answer does not say.
 func (b *answer) lease(op contract.Op) int64 {
 	switch {
-	case !takesLease(op) || op == contract.OpRenew:
+	case !linear.TakesLease(op) || op == contract.OpRenew:
 		return 0
 	case b.TTLMillis > 0 || b.AcquiredAt.IsZero():
 		return b.TTLMillis
@@ -264,7 +262,7 @@ func (g *going) value(token, floor int64, client bool) []byte {
 }
 
 func (x *exporter) value(e *history.Event, inner []byte) {
-	if ofSessions(e.Op) || x.options.Key != "" {
+	if linear.OfSessions(e.Op) || x.options.Key != "" {
 		x.line = append(x.line, inner...)
 		return
 	}

@@ -67,7 +67,7 @@ func (x *extract) observe(e *history.Event) error {
 	switch {
 	case e.W == history.Wiretap && e.Stage == history.Received && x.frame.Alone:
 		x.hear(e)
-	case e.W == history.Wiretap && e.Stage == history.Forwarded && (followed(e.Op) || x.frame.Alone && ofSessions(e.Op)):
+	case e.W == history.Wiretap && e.Stage == history.Forwarded && (followed(e.Op) || x.frame.Alone && OfSessions(e.Op)):
 		if o := x.open[e.Call]; o != nil {
 			return fmt.Errorf("event %d of the wiretap forwards call %d, which event %d has forwarded and nobody has answered: each call has a number of its own",
 				e.I, e.Call, o.call.Sent.I)
@@ -250,7 +250,7 @@ func (x *extract) finish() error {
 	x.mark(x.frame.End)
 	x.frame.Steps = x.back.steps
 	for _, id := range sortedKeys(x.open) {
-		if o := x.open[id]; x.frame.Alone && ofSessions(o.call.Op) {
+		if o := x.open[id]; x.frame.Alone && OfSessions(o.call.Op) {
 			if err := x.session(o.call, 0); err != nil {
 				return err
 			}

@@ -23,25 +23,33 @@ func (s session) runsOut() int64 {
 	return lasts(s.Alive, s.TTL)
 }
 
-// ofSessions lists the operations that begin, keep or end a session.
-func ofSessions(op contract.Op) bool {
+// OfSessions lists the operations that begin, keep or end a session.
+func OfSessions(op contract.Op) bool {
 	return op == contract.OpOpenSession || op == contract.OpHeartbeat || op == contract.OpCloseSession
+}
+
+// TakesLease lists the operations whose request says how long a lease shall last.
+func TakesLease(op contract.Op) bool {
+	return op == contract.OpAcquire || op == contract.OpRenew || op == contract.OpOpenSession
+}
+
+// LeaseAsked is how long a lease e, which received a request, asks for, in milliseconds; 0 where it does not say.
+func LeaseAsked(e *history.Event) int64 {
+	var b body
+	if !TakesLease(e.Op) || json.Unmarshal([]byte(e.Req), &b) != nil {
+		return 0 // what cannot be read says nothing
+	}
+	return max(0, b.TTLMillis)
 }
 
 // hear notes the lease that a request asks for.
 func (x *extract) hear(e *history.Event) {
-	switch e.Op {
-	case contract.OpAcquire, contract.OpRenew, contract.OpOpenSession:
-	default:
-		return
-	}
-	var b body
-	if json.Unmarshal([]byte(e.Req), &b) == nil && b.TTLMillis > 0 && len(x.asked) < maxAsked {
-		x.asked[e.Call] = b.TTLMillis
+	if ttl := LeaseAsked(e); ttl > 0 && len(x.asked) < maxAsked {
+		x.asked[e.Call] = ttl
 	}
 }
 
-// maxAsked bounds the requests that were received and not forwarded yet: those of a broken history never are.
+// maxAsked bounds the requests that are being received and were neither forwarded nor answered yet.
 const maxAsked = 1 << 16
 
 // maxSessions bounds the sessions that are told apart.
@@ -51,7 +59,7 @@ const maxSessions = 1 << 20
 func (x *extract) answeredAlone(o *opened, b *body, e *history.Event) error {
 	c := o.call
 	switch {
-	case ofSessions(c.Op):
+	case OfSessions(c.Op):
 		if c.Op == contract.OpOpenSession {
 			c.Session = e.Session
 		}

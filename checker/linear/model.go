@@ -14,14 +14,15 @@ import (
 // Verb is what an operation asks of the lock, or what happens to it by itself.
 type Verb uint8
 
-// The verbs. The last four are nobody's request: the lock store's log shows that they took place.
+// The verbs. The last four are no answered request: the lock store's log shows that they took place, or without a log they may
+// have.
 const (
 	Acquire Verb = iota // session asks for the key
 	Renew               // the grant under Token shall last longer
 	Release             // the grant under Token shall end
 	Revoke              // an operator ends the grant, whoever holds it
 	Sweep               // the session of the grant under Token ends, and the grant with it
-	Drop                // the grant under Token ends by a request whose answer nobody saw
+	Drop                // the grant under Token, or of session, ends by a request whose answer nobody saw
 	Expire              // the lease of the grant under Token runs out
 	Reap                // what an expired grant has left behind is removed
 )

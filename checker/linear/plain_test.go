@@ -22,7 +22,6 @@ type plainLock struct {
 	robbed string
 	holder string
 	token  int64
-	now    int64
 	queue  []plainCall
 }
 
