@@ -110,7 +110,7 @@ func Step(s State, in Input, out Output) (bool, State) {
 
 func (s State) step(in Input, out Output) (bool, State) {
 	mine := in.Token == s.Token
-	if in.Token == 0 || in.Token > s.Floor && s.Token < 0 { // a lock without tokens knows its holder
+	if in.Verb != Expire && (in.Token == 0 || in.Token > s.Floor && s.Token < 0) { // a lock without tokens knows its holder
 		mine = in.Session == s.Session || in.Session == Anybody
 	}
 	switch in.Verb {

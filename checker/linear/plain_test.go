@@ -145,3 +145,23 @@ func TestAPlainLockThatGrantsWhatIsHeldIsAccused(t *testing.T) {
 		}
 	}
 }
+
+// However many calls have no answer, what cannot be is found behind them, and soon.
+func TestALongHistoryWithManyCallsWithoutAnAnswerIsDecided(t *testing.T) {
+	for _, tokens := range []bool{false, true} {
+		l := &plainLock{world: newWorld(), Rand: rand.New(rand.NewPCG(1, 21)), tokens: tokens}
+		l.run(40_000)
+		decided := func(want string) {
+			t.Helper()
+			f := judge(t, heard(l.world), Budget{Time: 20 * time.Second})[key]
+			if f.Sentence != want || f.Open != "" || f.Counts.Ambiguous < 500 || f.Segments < 1500 {
+				t.Errorf("tokens %t: %+v", tokens, f)
+			}
+		}
+		decided("")
+		for i := range int64(12) { // more than the eight operators whom nobody answered can have ended
+			l.granted(41_000+100*i, 41_010+100*i, fmt.Sprint("q", i), 0, 0)
+		}
+		decided("q9 was granted key accounts/7, although q8 held it")
+	}
+}

@@ -49,73 +49,52 @@ func check(t *task, k *keyLog, f *frame, c *clock, deadline time.Time) finding {
 
 // epoch searches the operations of one epoch, segment by segment. Each begins as the one before it ended: at a moment
 // when nothing is under way, every linearization has left the key in the same state, because the grants came in the order
-// of their tokens and each of the other operations belongs to one grant. Where one does not, all states are tried in which
-// the segment can have left the key; and where there are too many ways to find them, the next segment is searched with it.
+// of their tokens and each of the other operations belongs to one grant. Where one does not, or where nobody knows whether it took
+// place, all ways are followed in which the key can stand then; and where there are too many, all that is left is one segment.
 func (f *finding) epoch(t *task, ops []Op, deadline time.Time) {
-	states := []State{{}}
 	narrow(ops, State{})
 	left, settled := settle(ops, State{})
 	f.Counts.Settled += settled
-	slices.SortStableFunc(left, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
-	var before []piece
-	segs := segment(left)
-	for i, seg := range segs {
-		f.Searched += int64(len(seg))
-		f.Segments++
-		last := i == len(segs)-1
-		next, result := follow(states, seg, last, deadline)
-		switch {
-		case result == porcupine.Ok:
-			before, states = append(before, piece{states[0], seg}), next
-		case result == porcupine.Illegal:
-			f.explain(t, before, piece{states[0], seg}, deadline)
-			return
-		case !last && time.Now().Before(deadline):
-			segs[i+1] = slices.Concat(seg, segs[i+1])
-			f.Searched -= int64(len(seg))
-			f.Segments--
-		default:
-			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
-			return
+	slices.SortStableFunc(left, byLo)
+	var sure, maybe []Op
+	for _, o := range left {
+		if o.In.Maybe {
+			maybe = append(maybe, o)
+		} else {
+			sure = append(sure, o)
 		}
 	}
+	w := newWays(maybe, deadline)
+	var before []piece
+	segs := segment(sure)
+	for i, seg := range segs {
+		f.Segments++
+		from, result, all := w.now[0], w.follow(seg), false
+		if result == porcupine.Unknown {
+			seg, all = slices.Concat(segs[i:]...), true
+			result = w.rest(seg)
+		}
+		f.Searched += int64(len(seg))
+		switch {
+		case result == porcupine.Illegal:
+			f.explain(t, before, piece{from.state, w.with(from, seg, all)}, deadline)
+			return
+		case result == porcupine.Unknown:
+			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
+			return
+		case all:
+			return
+		}
+		before = append(before, piece{from.state, seg})
+	}
 }
+
+func byLo(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) }
 
 // piece is a segment and how the key stood when it began.
 type piece struct {
 	state State
 	ops   []Op
-}
-
-// follow searches an order for the operations of a segment, from any of states on, and the states that they can leave. Of the
-// last segment nobody asks for these.
-func follow(states []State, seg []Op, last bool, deadline time.Time) (next []State, result porcupine.CheckResult) {
-	ambiguous := slices.ContainsFunc(seg, func(o Op) bool { return o.ambiguous() })
-	result = porcupine.Illegal
-	for _, s := range states {
-		var found []State
-		one := porcupine.Unknown
-		if ambiguous {
-			found, one = ends(s, seg, deadline)
-		}
-		if one == porcupine.Unknown && (!ambiguous || last) {
-			var end State
-			end, one = order(s, seg, deadline)
-			found = []State{end}
-		}
-		switch one {
-		case porcupine.Unknown:
-			return nil, one
-		case porcupine.Ok:
-			result = one
-			for _, end := range found {
-				if !slices.Contains(next, end) {
-					next = append(next, end)
-				}
-			}
-		}
-	}
-	return next, result
 }
 
 // order searches one order for the operations of a segment, from state on.
