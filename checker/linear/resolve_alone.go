@@ -206,7 +206,9 @@ func (a *alone) grantOf(c *call) (token int64, none bool) {
 	if c.holder() == Anybody || a.own(c) {
 		return 0, false
 	}
-	for _, i := range slices.Backward(a.mine[c.holder()]) {
+	mine := a.mine[c.holder()]
+	before := sort.Search(len(mine), func(i int) bool { return a.grants[mine[i]].call.Sent.I > c.Sent.I })
+	for _, i := range slices.Backward(mine[:before]) {
 		if g := &a.grants[i]; g.call.Back.I < c.Sent.I {
 			return g.id, false
 		}
