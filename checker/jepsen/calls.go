@@ -46,10 +46,10 @@ func (m *importer) begin(n int) error {
 
 // named is the token under which a release or renewal was asked for. A number alone is none: tests number their requests.
 func (o *op) named(back *op) int64 {
-	if o.name == "" && o.token > 0 {
+	if !o.bare && o.token > 0 {
 		return o.token
 	}
-	if back.name == "" && back.token > 0 {
+	if !back.bare && back.token > 0 {
 		return back.token
 	}
 	return 0
@@ -121,7 +121,7 @@ func (m *importer) granted(e *history.Event, o, back *op) error {
 		if back.big && back.name != o.name && back.token == 0 {
 			return back.wrong("the answer to an acquire is %.40s; a token is a whole number of 64 bits", back.name)
 		}
-		if back.token > 0 && (back.name == "" || back.name != o.name) {
+		if back.token > 0 && (!back.bare || back.name != o.name) {
 			e.Granted = back.token
 			m.made.Tokens++
 		}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -51,7 +52,7 @@ const HistoryDir = "history"
 // Import makes a history of docs/history.md in dir out of the EDN in in. dir is made where needed and must hold no history
 // yet; nothing is left there after an error. An *Error says where in is no history of a lock.
 func Import(in io.Reader, dir string, o ImportOptions) (_ Imported, err error) {
-	m, err := readAll(in, o)
+	m, err := readAll(in, o, maxText)
 	if err != nil {
 		return Imported{}, err
 	}
@@ -111,18 +112,22 @@ type importer struct {
 	now     int64
 }
 
-// maxOps bounds the memory of an import, which is about 1 GiB then.
-const maxOps = 1 << 21
+// maxOps and maxText bound the memory of an import, which is about 1 GiB then: operations, and the bytes of the names and texts that
+// they bear.
+const (
+	maxOps  = 1 << 21
+	maxText = 256 << 20
+)
 
 // behind is how far the time of an operation may lie before that of an earlier one: a test takes the time of an operation, and
 // a moment later its turn.
 const behind = int64(time.Second)
 
-// readAll reads a history and joins invocations with completions.
-func readAll(in io.Reader, options ImportOptions) (*importer, error) {
+// readAll reads a history, of which names and texts may have most bytes, and joins invocations with completions.
+func readAll(in io.Reader, options ImportOptions, most int) (*importer, error) {
 	m := &importer{first: map[string]string{}, latest: map[string]string{}, had: map[string]bool{}, keys: map[string]bool{}, calls: map[int]*history.Event{}}
 	leases, untimed, now := options.TTL > 0, error(nil), int64(0)
-	open, names := map[string]int{}, map[string]string{}
+	open, names, text := map[string]int{}, map[string]string{}, 0
 	passed, err := ops(in, func(o op) error {
 		if len(m.ops) == maxOps {
 			return o.wrong("the history has more than %d operations", maxOps)
@@ -137,7 +142,12 @@ func readAll(in io.Reader, options ImportOptions) (*importer, error) {
 			untimed = o.wrong("leases are judged by the time, and the :time of this operation is %s before that of an earlier one: are these two histories?", time.Duration(now-o.time))
 		}
 		leases, now = leases || o.ttl > 0, max(now, o.time)
-		o.intern(names)
+		if !options.ValueIsKey && o.name != "" && !o.bare && !o.big {
+			o.name = "a name" // that nobody asks for
+		}
+		if text += o.intern(names); text > most {
+			return o.wrong("the history has more than %d bytes of names", most)
+		}
 		begun, busy := open[o.process]
 		m.partner = append(m.partner, -1)
 		switch n := len(m.ops); {
@@ -176,18 +186,20 @@ func (o *op) wrong(format string, args ...any) error {
 	return &Error{Line: int(o.line), Column: int(o.column), Msg: fmt.Sprintf(format, args...)}
 }
 
-// intern keeps each name once: a history has few, and many operations that bear them.
-func (o *op) intern(names map[string]string) {
+// intern keeps each name once: a history has few, and many operations that bear them. It tells how many bytes were not there yet.
+func (o *op) intern(names map[string]string) (bytes int) {
 	for _, s := range []*string{&o.process, &o.key, &o.name, &o.session, &o.owner, &o.client, &o.error} {
-		kept, ok := names[*s]
-		if !ok && len(names) < 1<<16 {
-			kept = *s
-			names[*s] = kept
-		} else if !ok {
+		if kept, ok := names[*s]; ok {
+			*s = kept
 			continue
 		}
-		*s = kept
+		*s = strings.Clone(*s)
+		bytes += len(*s)
+		if len(names) < 1<<16 {
+			names[*s] = *s
+		}
 	}
+	return bytes
 }
 
 // write writes the events of all operations, in the order of the history.

@@ -36,6 +36,7 @@ type said struct {
 	name    string // a value that is a name: of the lock, or of nothing
 	long    bool   // of which the end was cut off
 	big     bool   // it is a whole number of more than 64 bits
+	bare    bool   // it is a whole number, and token is that
 	session string
 	owner   string
 	client  string
@@ -181,7 +182,7 @@ func (o *op) readSaid(form *edn.Value) error {
 	case edn.Number:
 		n, ok := v.Int()
 		if o.name, o.big = v.Text, !ok && strings.Trim(v.Text, "+-0123456789N") == ""; ok {
-			o.token = n
+			o.token, o.bare = n, true
 		}
 	case edn.String, edn.Keyword, edn.Symbol:
 		o.name = v.Text
@@ -221,6 +222,7 @@ func (o *op) fields(m *edn.Value) error {
 				return wrong(&v, ":%s is %.40s; it is a whole number of 64 bits", name, v.Text)
 			case whole && n > 0:
 				*f.to = n
+				o.bare = o.bare && f.to != &o.token
 			}
 		}
 	}

@@ -76,6 +76,10 @@ func TestWhatTestsOfLocksLeaveOutAccusesNobodyAndHidesNothing(t *testing.T) {
 		"refused while nobody can have it but somebody unknown": {text: `
 {:type :invoke :process 0 :f :renew}{:type :fail :process 0 :f :renew :error :not-held :client "c1"}{:type :invoke :process 5 :f :acquire}{:type :info :process 5 :f :acquire}
 {:type :invoke :process 1 :f :acquire}{:type :fail :process 1 :f :acquire :error :held-by-another}{:type :invoke :process 0 :f :release}{:type :fail :process 0 :f :release :error :not-lock-owner}`, want: "pass"},
+		"a fence that stands beside the value": {text: `
+{:type :invoke :process 0 :f :acquire :value "u1"}{:type :ok :process 0 :f :acquire :value "u1" :fence 5}{:type :invoke :process 0 :f :release :value "u2"}{:type :ok :process 0 :f :release :value "u2" :fence 5}
+{:type :invoke :process 1 :f :acquire :value "u3"}{:type :ok :process 1 :f :acquire :value "u3" :fence 4}`,
+			want: "process-1 was granted key lock with token 4 after token 5 had been granted"},
 		"a lease for ever": {text: `
 {:type :invoke :process 0 :f :acquire :time 1 :ttl-ms 10000000000000}{:type :ok :process 0 :f :acquire :time 2}{:type :invoke :process 1 :f :acquire :time 3}{:type :ok :process 1 :f :acquire :time 4}`,
 			want: "process-1 was granted key lock, although process-0 held it"},

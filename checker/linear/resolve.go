@@ -152,7 +152,7 @@ func (r *resolver) take(k *keyLog) {
 		case extended:
 			if row != nil && row.Token == c.Token {
 				row.late = row.late || c.Committed > 0 && row.expires > 0 && c.Committed >= row.expires
-				if row.TTL > 0 && row.expires > 0 && c.Expires-row.TTL*1000 >= row.expires {
+				if row.TTL > 0 && row.expires > 0 && row.TTL <= (c.Expires-row.expires)/1000 {
 					row.lapses = append(row.lapses, row.expires) // the renewal came when the lease was over
 				}
 				row.last, row.expires = c.I, c.Expires
