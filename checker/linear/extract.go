@@ -23,7 +23,8 @@ type extract struct {
 	timeless bool  // grants end by a clock that nobody sees: readings are of no use
 	back     stepsBack
 	cut      cut
-	asked    map[int64]int64 // without a log: by call, the lease that its request asks for
+	asked    map[int64]int64            // without a log: by call, the lease that its request asks for
+	acquired map[string]map[string]bool // then, by key: the sessions that have asked for it
 }
 
 // opened is a call that waits for its answer.
@@ -46,7 +47,7 @@ func (o *opened) fits(e *history.Event) error {
 }
 
 func newExtract(s *spool, alone bool) *extract {
-	x := &extract{spool: s, frame: frame{Epochs: []int64{0}, Alone: alone}, open: map[int64]*opened{}, asked: map[int64]int64{}}
+	x := &extract{spool: s, frame: frame{Epochs: []int64{0}, Alone: alone}, open: map[int64]*opened{}, asked: map[int64]int64{}, acquired: map[string]map[string]bool{}}
 	if alone {
 		x.frame.Sessions = map[string]session{}
 	}
@@ -151,7 +152,18 @@ func (x *extract) answered(o *opened, e *history.Event) error {
 	if e.Type == contract.OK && (c.Op == contract.OpAcquire && c.Granted == 0 || c.Op == contract.OpRevoke && c.Revoked == 0) {
 		x.unsettle++
 	}
-	return x.spool.put(o.key, entry{Call: c})
+	return x.put(o.key, c)
+}
+
+// put sorts a call to its key.
+func (x *extract) put(key string, c *call) error {
+	if x.frame.Alone && c.Op == contract.OpAcquire && c.Session != "" {
+		if x.acquired[key] == nil {
+			x.acquired[key] = map[string]bool{}
+		}
+		x.acquired[key][c.Session] = true
+	}
+	return x.spool.put(key, entry{Call: c})
 }
 
 // read takes a reading of the lock store's clock: it was looked at while c was with the server.
@@ -255,12 +267,24 @@ func (x *extract) finish() error {
 				return err
 			}
 		} else if o.call.Op != contract.OpHeartbeat {
-			if err := x.spool.put(o.key, entry{Call: o.call}); err != nil {
+			if err := x.put(o.key, o.call); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// frameOf is the frame for one key: of all sessions it has those that asked for that key.
+func (x *extract) frameOf(key string) *frame {
+	f := x.frame
+	f.Sessions = map[string]session{}
+	for id := range x.acquired[key] {
+		if s, known := x.frame.Sessions[id]; known {
+			f.Sessions[id] = s
+		}
+	}
+	return &f
 }
 
 // readHistory sorts the history in dir into s.

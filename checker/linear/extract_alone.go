@@ -69,7 +69,7 @@ func (x *extract) answeredAlone(o *opened, b *body, e *history.Event) error {
 	case c.Op == contract.OpAcquire && e.Type == contract.OK && c.TTL == 0 && b.ExpiresAt.After(b.AcquiredAt) && !b.AcquiredAt.IsZero():
 		c.TTL = b.ExpiresAt.Sub(b.AcquiredAt).Milliseconds()
 	}
-	return x.spool.put(o.key, entry{Call: c})
+	return x.put(o.key, c)
 }
 
 // session notes what a call about one tells; ttl is that of the answer.

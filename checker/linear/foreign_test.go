@@ -289,3 +289,27 @@ func TestCallsThatNeverArriveTakeNobodysLeaseAway(t *testing.T) {
 		t.Errorf("%d leases are remembered", len(x.asked))
 	}
 }
+
+// A key's process is told of the sessions that asked for that key, however many there are besides.
+func TestAKeyIsToldOfItsOwnSessions(t *testing.T) {
+	w := newWorld()
+	for _, who := range []string{"ann", "bob"} {
+		w.ask(1, 5, who, contract.OpOpenSession, 201, `{"ttlMillis":50}`)
+		w.on("key of "+who).granted(10, 20, who, 0, 0)
+	}
+	s, err := newSpool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.close() }()
+	x := newExtract(s, true)
+	for _, e := range heard(w) {
+		if err := x.observe(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := x.frameOf("key of ann")
+	if ann := f.Sessions["session-ann"]; len(f.Sessions) != 1 || ann.TTL != 50 || len(x.frame.Sessions) != 2 {
+		t.Errorf("%v of %v", f.Sessions, x.frame.Sessions)
+	}
+}

@@ -121,12 +121,12 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	shared, err := writeFrame(&x.frame)
-	if err != nil {
-		return err
-	}
 	keys := slices.Sorted(slices.Values(s.order))
 	for _, key := range keys {
+		shared, err := writeFrame(x.frameOf(key))
+		if err != nil {
+			return err
+		}
 		entries, size := s.entries(key)
 		readings, looks := s.readings()
 		t := task{Key: key, Frame: int64(len(shared)), Entries: size, Readings: looks, Budget: j.options.Budget}

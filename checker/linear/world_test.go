@@ -236,7 +236,7 @@ func judgeLock(t testing.TB, events []history.Event, b Budget, reentrant bool) m
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[name] = check(&task{Key: name, Budget: b}, k, &x.frame, c, time.Now().Add(b.Time))
+		out[name] = check(&task{Key: name, Budget: b}, k, x.frameOf(name), c, time.Now().Add(b.Time))
 	}
 	return out
 }
