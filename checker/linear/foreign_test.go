@@ -80,7 +80,7 @@ func TestTheAnswersOfSomebodyElsesLockAreJudgedAlone(t *testing.T) {
 			w.revoked(12, 18, `{}`)
 			w.granted(50, 60, "bob", 0, 0)
 		}, ""},
-		"but not both": {func(w *world) {
+		"but not before and after": {func(w *world) {
 			w.granted(10, 20, "ann", 0, 0)
 			w.revoked(12, 18, `{}`)
 			w.contended(30, 40, "bob")
@@ -139,6 +139,12 @@ func TestTheAnswersOfSomebodyElsesLockAreJudgedAlone(t *testing.T) {
 			w.granted(30, 40, "c2", 0, 0)
 			w.by(Anybody, func() { w.lost(50, 60, "p5", contract.OpRelease, 0) })
 		}, "c2 was granted key accounts/7, although c1 held it"},
+		"lost by nobody knows whom, after a holder's call had one": {func(w *world) {
+			w.granted(10, 20, "c1", 0, 0)
+			w.renewed(22, 24, "c1", 0)
+			w.granted(30, 40, "c2", 0, 0)
+			w.by(Anybody, func() { w.lost(50, 60, "p5", contract.OpRelease, 0) })
+		}, "c2 was granted key accounts/7, although c1 held it"},
 		"a release of which nobody knows comes late": {func(w *world) {
 			w.granted(10, 20, "c1", 0, 0)
 			w.untold(22, 0, "c1", contract.OpRelease, 0)
@@ -154,6 +160,35 @@ func TestTheAnswersOfSomebodyElsesLockAreJudgedAlone(t *testing.T) {
 			w.granted(50, 60, "c2", 0, 0)
 			w.granted(70, 80, "c1", 0, 0)
 		}, "c1 was granted key accounts/7, although c2 held it"},
+		"one of two has lost it to a late release, and the first is granted it next": {func(w *world) {
+			w.twoReleases()
+			w.granted(70, 80, "x", 0, 0)
+			w.granted(90, 100, "z", 0, 0)
+		}, ""},
+		"or the second": {func(w *world) {
+			w.twoReleases()
+			w.granted(70, 80, "y", 0, 0)
+			w.granted(90, 100, "z", 0, 0)
+		}, ""},
+		"but not both": {func(w *world) {
+			w.twoReleases()
+			w.granted(70, 80, "x", 0, 0)
+			w.granted(90, 100, "y", 0, 0)
+			w.granted(110, 120, "z", 0, 0)
+		}, "z was granted key accounts/7, although y held it"},
+		"a lease that runs out as the next is granted": {func(w *world) {
+			w.leased(0, 5, "ann", 1, 1000)
+			w.granted(900, 1000, "bob", 2, 0)
+		}, ""},
+		"a renewal that may be of the next grant": {func(w *world) {
+			w.leased(0, 5, "ann", 0, 1000)
+			w.leased(900, 1500, "ann", 0, 1000)
+			w.renewed(1100, 1110, "ann", 0)
+		}, ""},
+		"refused before anybody had asked": {func(w *world) {
+			w.contended(10, 20, "p1")
+			w.untold(30, 0, "p2", contract.OpAcquire, 0)
+		}, "p1 was refused key accounts/7 as held by another, although nobody had been granted it"},
 		"a session of which nobody knows how long it lasts": {func(w *world) {
 			w.ask(1, 5, "ann", contract.OpOpenSession, 201, "")
 			w.granted(10, 20, "ann", 0, 0)
@@ -194,6 +229,16 @@ func TestTheAnswersOfSomebodyElsesLockAreJudgedAlone(t *testing.T) {
 // revoked is an operator's success.
 func (w *world) revoked(from, to int64, res string) {
 	w.call(from, to, "operator", history.Event{Op: contract.OpRevoke, Status: 200, Res: res})
+}
+
+// twoReleases has two releases without an answer, of which one at least ended a grant of one of two, and the other grant given
+// back by nobody knows whom.
+func (w *world) twoReleases() {
+	w.untold(5, 0, "x", contract.OpRelease, 0)
+	w.untold(6, 0, "y", contract.OpRelease, 0)
+	w.granted(10, 40, "x", 0, 0)
+	w.granted(12, 42, "y", 0, 0)
+	w.by(Anybody, func() { w.released(50, 60, "p9", 0) })
 }
 
 // by gives the calls that tell makes to another session.
