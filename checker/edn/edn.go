@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Bounds of one form. Beyond them it is refused: no operation of a lock is that large.
@@ -50,7 +51,11 @@ func NewReader(in io.Reader) *Reader {
 // errEnd is the end of the text where something must still come.
 var errEnd = errors.New("the text ends in the middle of a form")
 
+// fail is an error at a place. Behind a line feed that was just read that is the line feed's own.
 func (r *Reader) fail(line, column int, format string, args ...any) error {
+	if column < 1 {
+		line, column = line-1, r.before+1
+	}
 	return &Error{line, column, fmt.Sprintf(format, args...)}
 }
 
@@ -61,13 +66,23 @@ func (r *Reader) next() (rune, error) {
 		r.step(r.ahead)
 		return r.ahead, nil
 	}
-	c, _, err := r.in.ReadRune()
-	if err != nil {
-		return 0, err
+	c, size, err := r.in.ReadRune()
+	switch {
+	case errors.Is(err, io.EOF):
+		return 0, io.EOF
+	case err != nil:
+		return 0, &readError{err}
+	case c == utf8.RuneError && size == 1:
+		return 0, r.fail(r.line, r.column+1, "this is no UTF-8, and what reads as the same need not be the same")
 	}
 	r.step(c)
 	return c, nil
 }
+
+// readError is an error of what the text is read from. It says nothing about the text.
+type readError struct{ error }
+
+func (e *readError) Unwrap() error { return e.error }
 
 func (r *Reader) step(c rune) {
 	r.before = r.column
@@ -130,7 +145,8 @@ func (r *Reader) Enter() (entered bool, err error) {
 
 var closing = map[rune]rune{'[': ']', '(': ')', '{': '}'}
 
-// Next reads the next form. At the end it returns io.EOF; any other error names line and column, and stays.
+// Next reads the next form. At the end it returns io.EOF; any other error stays, and is an *Error with line and column where the
+// text is at fault, and not what it is read from.
 func (r *Reader) Next() (Value, error) {
 	if r.err != nil {
 		return Value{}, r.err
@@ -180,9 +196,12 @@ func (r *Reader) after(c rune, err error) error {
 // wrap makes an Error of what went wrong while reading.
 func (r *Reader) wrap(err error) error {
 	var e *Error
+	var in *readError
 	switch {
 	case errors.As(err, &e):
 		return err
+	case errors.As(err, &in):
+		return fmt.Errorf("read EDN: %w", in.error)
 	case errors.Is(err, io.EOF):
 		err = errEnd
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"fenceproof/checker/edn"
 )
@@ -62,6 +63,7 @@ func TestWhatClojurePrintsIsRead(t *testing.T) {
 		`#:jepsen{:a 1} #"\d+" #'clojure.core/map`:             `#:jepsen {:a 1} "\\d+" 'clojure.core/map`,
 		`#inst "2026-01-02T03:04:05Z"`:                         `#inst "2026-01-02T03:04:05Z"`,
 		"\ufeff{:a 1}":                                         `{:a 1}`,
+		`["\ud83d\ude00" "\ufffd"]`:                            `["😀" "�"]`,
 	} {
 		forms, err := all(text)
 		if got := strings.Join(forms, " "); got != want || !errors.Is(err, io.EOF) {
@@ -79,6 +81,10 @@ func TestAnErrorNamesLineAndColumn(t *testing.T) {
 		"ä ö ]":                           `line 1, column 5: "]" closes nothing`,
 		"{:a 1\n :a 2}":                   "line 2, column 2: the key :a stands twice in its map",
 		`"\uzzzz"`:                        `line 1, column 7: \u has four hexadecimal digits behind it, and not "zzzz"`,
+		"{:a \"\xff\"}":                   "line 1, column 6: this is no UTF-8",
+		"\"\\u000\n":                      `line 1, column 7: \u has four hexadecimal digits behind it, and not "000\n"`,
+		`"\ud83d"`:                        `line 1, column 8: \ud83d is half a character, and the other half is not behind it`,
+		`"\ud83d\u0041"`:                  `line 1, column 13: \ud83d and \u0041 are no character`,
 		"#<Foo@12>":                       "line 1, column 1: #<…> cannot be read by anybody",
 		"# x":                             "line 1, column 1: # with nothing behind it",
 		strings.Repeat("[", 200):          "line 1, column 102: more than 100 forms within one another",
@@ -122,6 +128,20 @@ func TestTheElementsOfOneVectorComeOneByOne(t *testing.T) {
 		if s := strings.Join(got, " "); s != want {
 			t.Errorf("%q: %s, want %s", text, s, want)
 		}
+	}
+}
+
+// Whatever the text is read from may fail, which is not the text's fault.
+func TestAFailureToReadIsNoMistakeOfTheText(t *testing.T) {
+	broken := errors.New("the disk is gone")
+	r := edn.NewReader(io.MultiReader(strings.NewReader("{:a 1} {:b "), iotest.ErrReader(broken)))
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Next()
+	var e *edn.Error
+	if errors.As(err, &e) || !errors.Is(err, broken) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -133,23 +134,55 @@ func (r *Reader) escape(b *strings.Builder, c rune) error {
 	case known:
 		b.WriteRune(plain)
 	case c == 'u':
-		var hex [4]rune
-		for i := range hex {
-			var err error
-			if hex[i], err = r.next(); err != nil {
-				return err
-			}
+		n, err := r.hex()
+		if err == nil && utf16.IsSurrogate(n) {
+			n, err = r.pair(n)
 		}
-		n, err := strconv.ParseUint(string(hex[:]), 16, 32)
 		if err != nil {
-			return r.fail(r.line, r.column, "\\u has four hexadecimal digits behind it, and not %q", string(hex[:]))
+			return err
 		}
-		b.WriteRune(rune(n))
+		b.WriteRune(n)
 	default:
 		b.WriteRune('\\')
 		b.WriteRune(c)
 	}
 	return nil
+}
+
+// hex reads the four digits behind \u.
+func (r *Reader) hex() (rune, error) {
+	var hex [4]rune
+	for i := range hex {
+		var err error
+		if hex[i], err = r.next(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := strconv.ParseUint(string(hex[:]), 16, 32)
+	if err != nil {
+		return 0, r.fail(r.line, r.column, "\\u has four hexadecimal digits behind it, and not %q", string(hex[:]))
+	}
+	return rune(n), nil
+}
+
+// pair reads the second half of a character that takes two of Java's, and gives the character.
+func (r *Reader) pair(first rune) (rune, error) {
+	for _, want := range `\u` {
+		if c, err := r.next(); err != nil {
+			return 0, err
+		} else if c != want {
+			return 0, r.fail(r.line, r.column, "\\u%04x is half a character, and the other half is not behind it", first)
+		}
+	}
+	second, err := r.hex()
+	if err != nil {
+		return 0, err
+	}
+	c := utf16.DecodeRune(first, second)
+	if c == utf8.RuneError {
+		return 0, r.fail(r.line, r.column, "\\u%04x and \\u%04x are no character", first, second)
+	}
+	return c, nil
 }
 
 // character reads a character behind its backslash: \a, \newline, \u263a, \(.

@@ -141,7 +141,7 @@ func foreign(o synthetic.Options) func(string) error {
 		if _, err := jepsen.Export(filepath.Join(whole, jepsen.HistoryDir), &edn, jepsen.ExportOptions{}); err != nil {
 			return err
 		}
-		_, err = jepsen.Import(&edn, run, jepsen.ImportOptions{Name: "foreign", Command: "fenceproof import history.edn --into FOLDER"})
+		_, err = jepsen.Import(&edn, run, jepsen.ImportOptions{Name: "foreign", Reentrant: true, Command: "fenceproof import history.edn --into FOLDER --reentrant"})
 		return err
 	}
 }

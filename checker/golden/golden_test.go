@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fenceproof/checker/golden"
+	"fenceproof/checker/history"
 	"fenceproof/checker/linear"
 	"fenceproof/checker/verdict"
 )
@@ -110,8 +111,8 @@ func TestEveryInvariantFallsSomewhere(t *testing.T) {
 	}
 }
 
-// A judge that reads the history of another run must not pass for this one's.
-func TestTheStoredHistoriesDiffer(t *testing.T) {
+// Verdicts that are the same say nothing of which history was judged, so that one could stand for another's unseen.
+func TestTheStoredVerdictsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, g := range golden.All() {
 		text, err := os.ReadFile(filepath.Join(stored, g.Name, verdict.FileName))
@@ -122,6 +123,81 @@ func TestTheStoredHistoriesDiffer(t *testing.T) {
 			t.Errorf("%s and %s have one verdict", g.Name, other)
 		}
 		seen[string(text)] = g.Name
+	}
+}
+
+// unrecorded makes the golden history of that name anew, and has it that nobody ever recorded the witness.
+func unrecorded(t *testing.T, name string, w history.Witness) verdict.Run {
+	t.Helper()
+	all := golden.All()
+	g := &all[slices.IndexFunc(all, func(g golden.Golden) bool { return g.Name == name })]
+	run := t.TempDir()
+	if err := g.Make(run); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := json.Marshal(slices.DeleteFunc(slices.Clone(history.Witnesses()), func(x history.Witness) bool { return x == w }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range history.Witnesses() {
+		path := filepath.Join(run, "history", string(x)+".ndjson")
+		if x == w {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte(`"run":`), []byte(`"sparse":true,"witnesses":`+string(kept)+`,"run":`), 1)
+		text = bytes.Replace(text, []byte(`"workload":`), []byte(`"reentrant":true,"workload":`), 1) // as our lock is
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	judged, err := golden.Judge(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v verdict.Run
+	if err := json.Unmarshal(judged, &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Gaps) > 0 {
+		t.Fatalf("without %s there are gaps %v", w, v.Gaps)
+	}
+	return v
+}
+
+// What the other witnesses prove is violated whatever nobody recorded, also where the invariant rests on what was not.
+func TestAViolationThatTheAnswersProveStaysOneThoughNobodyRecordedTheLog(t *testing.T) {
+	for _, inv := range unrecorded(t, "repeated-token", history.LockDB).Invariants {
+		if proven := inv.ID == "INV-04" || inv.ID == linear.ID; proven && inv.Status != verdict.Violated || !proven && inv.Status == verdict.Violated {
+			t.Errorf("%s is %s: %s", inv.ID, inv.Status, inv.Reason)
+		}
+	}
+	for _, inv := range unrecorded(t, "healthy-lock", history.LockDB).Invariants {
+		if inv.ID == "INV-04" && inv.Status != verdict.NotExercised {
+			t.Errorf("INV-04 is %s without what it rests on, so that a violation of it shows nothing", inv.Status)
+		}
+	}
+}
+
+// A witness that nobody had accuses nobody, whichever it is, and what rests on it is no pass.
+func TestAWitnessThatNobodyRecordedAccusesNobody(t *testing.T) {
+	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal, history.Nemesis, history.Logs, history.Run, history.Wiretap} {
+		for _, name := range []string{"healthy-payout", "healthy-lock"} {
+			for _, inv := range unrecorded(t, name, w).Invariants {
+				if inv.Status == verdict.Violated || inv.Status == verdict.Pass && len(inv.Unrecorded) > 0 {
+					t.Errorf("%s without %s: %s is %s: %s", name, w, inv.ID, inv.Status, inv.Reason)
+				}
+				if inv.ID == linear.ID && (inv.Status == verdict.Pass) != (w != history.Wiretap && w != history.Nemesis) {
+					t.Errorf("%s without %s: %s is %s: %s", name, w, inv.ID, inv.Status, inv.Reason)
+				}
+			}
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func (m *importer) begin(n int) error {
 	if o.f == contract.OpOpenSession {
 		e.Session = o.session // only the answer names the one that it opens
 	}
-	if !ofSessions(o.f) {
+	if !linear.OfSessions(o.f) {
 		e.Key = m.keyOf(o, back)
 		m.keys[e.Key] = true
 	}
@@ -33,7 +33,7 @@ func (m *importer) begin(n int) error {
 	m.calls[n] = e
 	received := *e
 	received.Stage = history.Received
-	if ttl := cmp.Or(o.ttl, back.ttl, m.options.TTL.Milliseconds()); ttl > 0 && takesLease(o.f) {
+	if ttl := cmp.Or(o.ttl, back.ttl, m.options.TTL.Milliseconds()); ttl > 0 && linear.TakesLease(o.f) {
 		received.Req = fmt.Sprintf(`{"ttlMillis":%d}`, ttl)
 	}
 	if err := m.event(received); err != nil {
@@ -44,21 +44,12 @@ func (m *importer) begin(n int) error {
 	return m.event(forwarded)
 }
 
-// takesLease lists the operations whose request says how long a lease shall last.
-func takesLease(f contract.Op) bool {
-	return f == contract.OpAcquire || f == contract.OpRenew || f == contract.OpOpenSession
-}
-
-func ofSessions(f contract.Op) bool {
-	return f == contract.OpOpenSession || f == contract.OpHeartbeat || f == contract.OpCloseSession
-}
-
 // named is the token under which a release or renewal was asked for. A number alone is none: tests number their requests.
 func (o *op) named(back *op) int64 {
-	if o.name == "" && o.token > 0 {
+	if !o.bare && o.token > 0 {
 		return o.token
 	}
-	if back.name == "" && back.token > 0 {
+	if !back.bare && back.token > 0 {
 		return back.token
 	}
 	return 0
@@ -77,17 +68,20 @@ func (m *importer) keyOf(o, back *op) string {
 	return cmp.Or(key, m.options.Lock)
 }
 
-// holder is whose a call is: its session's, or its client's where the history names clients, else its process's. Of a grant
-// that nobody was told of it may be anybody's, where processes share clients.
+// holder is whose a call is: its session's, or its client's where the history names clients, as it or the operation before it
+// of its process does, else its process's. A process that does not know how an operation ended does no other, and another goes
+// on with its client; so where nobody is named, what such a process was granted, and what one gives back that was never
+// granted anything, may be anybody's.
 func (m *importer) holder(o, back *op) string {
-	who := cmp.Or(o.session, back.session, o.client, back.client, m.clients[o.process])
-	if who == "" && m.named && o.f == contract.OpAcquire && back.typ == contract.Info {
+	who := cmp.Or(o.session, back.session, o.client, back.client, m.latest[o.process], m.first[o.process])
+	switch {
+	case who != "" || o.f == contract.OpRevoke:
+		return who
+	case o.f == contract.OpAcquire && back.typ == contract.Info,
+		(o.f == contract.OpRelease || o.f == contract.OpRenew) && !m.had[o.process] && (m.crashed || len(m.first) > 0):
 		return linear.Anybody
 	}
-	if who == "" && o.f != contract.OpRevoke {
-		who = "process " + o.process
-	}
-	return who
+	return "process " + o.process
 }
 
 // end writes the answer to the call that began with operation n.
@@ -95,9 +89,14 @@ func (m *importer) end(n int, back *op) error {
 	e := *m.calls[n]
 	delete(m.calls, n)
 	e.Stage, e.Type, e.Msg = history.Answered, back.typ, back.error
-	switch back.typ {
+	switch o := &m.ops[n]; back.typ {
 	case contract.OK:
-		m.granted(&e, &m.ops[n], back)
+		if err := m.granted(&e, o, back); err != nil {
+			return err
+		}
+		if e.Op == contract.OpAcquire {
+			m.had[o.process] = true
+		}
 	case contract.Fail:
 		e.Status, e.Code = 409, codeOf(e.Op, back.error)
 		if e.Code == contract.FencedOut {
@@ -105,6 +104,7 @@ func (m *importer) end(n int, back *op) error {
 		}
 	default:
 		m.made.Open++
+		m.crashed = true
 	}
 	if err := m.event(e); err != nil || e.Status == 0 {
 		return err
@@ -114,11 +114,14 @@ func (m *importer) end(n int, back *op) error {
 }
 
 // granted writes down what an answer that says ok tells. The statuses are those of the contract.
-func (m *importer) granted(e *history.Event, o, back *op) {
+func (m *importer) granted(e *history.Event, o, back *op) error {
 	e.Status = 200
 	switch e.Op {
 	case contract.OpAcquire:
-		if back.token > 0 && (back.name == "" || back.name != o.name) {
+		if back.big && back.name != o.name && back.token == 0 {
+			return back.wrong("the answer to an acquire is %.40s; a token is a whole number of 64 bits", back.name)
+		}
+		if back.token > 0 && (!back.bare || back.name != o.name) {
 			e.Granted = back.token
 			m.made.Tokens++
 		}
@@ -134,4 +137,5 @@ func (m *importer) granted(e *history.Event, o, back *op) {
 			e.Res = fmt.Sprintf(`{"ttlMillis":%d}`, back.ttl)
 		}
 	}
+	return nil
 }

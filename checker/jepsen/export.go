@@ -14,6 +14,7 @@ import (
 	"fenceproof/checker/contract"
 	"fenceproof/checker/edn"
 	"fenceproof/checker/history"
+	"fenceproof/checker/linear"
 )
 
 // ExportOptions say how a history is written for Jepsen.
@@ -28,35 +29,76 @@ type Exported struct {
 	Open              int64 // calls that have no definite end
 }
 
+// ErrNotWhole says that a history cannot be exported because answers lack in it, ErrNoCalls that it has no call on a lock.
+var (
+	ErrNotWhole = errors.New("the answers are not whole, and a history that lacks some proves nothing")
+	ErrNoCalls  = errors.New("the history has no call on a lock")
+)
+
 // Export writes what the wiretap of the history in dir saw of its locks as a history of Jepsen's: each call's forwarding as an
 // invocation, its answer as the completion. A process of Jepsen's does one thing at a time and none after something
 // of which nobody knows how it ended; so a client gets as many process numbers as it needs.
 func Export(dir string, out io.Writer, o ExportOptions) (Exported, error) {
-	r, err := history.Open(dir)
-	if err != nil {
+	if err := exportable(dir, o); err != nil {
 		return Exported{}, err
 	}
-	defer r.Close()
 	x := &exporter{options: o, out: bufio.NewWriter(out), open: map[int64]*going{}, asked: map[int64]int64{}, idle: map[contract.Process][]int64{}}
-	for {
-		var e history.Event
-		if err := r.Next(&e); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return x.made, fmt.Errorf("read the history: %w", err)
-		}
-		if err := x.observe(&e); err != nil {
-			return x.made, fmt.Errorf("write the history for Jepsen: %w", err)
-		}
-	}
-	if why := r.Gaps()[history.Wiretap]; why != "" {
-		return x.made, fmt.Errorf("the answers are not whole, and a history that lacks some proves nothing: %s", why)
+	if _, err := each(dir, x.observe); err != nil {
+		return x.made, err
 	}
 	x.made.Open += int64(len(x.open))
 	if err := x.out.Flush(); err != nil {
 		return x.made, fmt.Errorf("write the history for Jepsen: %w", err)
 	}
 	return x.made, nil
+}
+
+// exportable sees that there is a call on a lock to write of, and that no answer lacks, before anything is written.
+func exportable(dir string, o ExportOptions) error {
+	calls := 0
+	gaps, err := each(dir, func(e *history.Event) error {
+		if e.Stage == history.Forwarded && o.wants(e) && !linear.OfSessions(e.Op) {
+			calls++
+		}
+		return nil
+	})
+	why := gaps[history.Wiretap]
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		return fmt.Errorf("%w: %s", ErrNotWhole, why)
+	case calls == 0 && o.Key != "":
+		return fmt.Errorf("%w %q", ErrNoCalls, o.Key)
+	case calls == 0:
+		return ErrNoCalls
+	}
+	return nil
+}
+
+// wants tells whether e is written. Sessions hold any lock.
+func (o *ExportOptions) wants(e *history.Event) bool {
+	return e.W == history.Wiretap && exported[e.Op] != "" && (o.Key == "" || e.Key == o.Key || linear.OfSessions(e.Op))
+}
+
+// each hands all events of the history in dir to take, and tells what lacks in it.
+func each(dir string, take func(*history.Event) error) (map[history.Witness]string, error) {
+	r, err := history.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for {
+		var e history.Event
+		if err := r.Next(&e); errors.Is(err, io.EOF) {
+			return r.Gaps(), nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the history: %w", err)
+		}
+		if err := take(&e); err != nil {
+			return nil, fmt.Errorf("write the history for Jepsen: %w", err)
+		}
+	}
 }
 
 // exporter is a history on its way to Jepsen's form.
@@ -86,16 +128,13 @@ var exported = map[contract.Op]string{
 }
 
 func (x *exporter) observe(e *history.Event) error {
-	if e.W != history.Wiretap || exported[e.Op] == "" || x.options.Key != "" && e.Key != x.options.Key && !ofSessions(e.Op) {
+	if !x.options.wants(e) {
 		return nil
 	}
 	switch e.Stage {
 	case history.Received:
-		var b struct {
-			TTLMillis int64 `json:"ttlMillis"`
-		}
-		if takesLease(e.Op) && json.Unmarshal([]byte(e.Req), &b) == nil && b.TTLMillis > 0 {
-			x.asked[e.Call] = b.TTLMillis
+		if ttl := linear.LeaseAsked(e); ttl > 0 {
+			x.asked[e.Call] = ttl
 		}
 	case history.Forwarded:
 		ttl := x.asked[e.Call]
@@ -138,11 +177,15 @@ func (x *exporter) complete(g *going, e *history.Event) error {
 	case contract.OpRevoke:
 		x.value(e, g.value(max(b.RevokedToken, e.Highest), b.NewTokenFloor, false))
 	default:
-		x.value(e, g.value(e.Token, 0, e.Type == contract.OK && !ofSessions(e.Op)))
+		x.value(e, g.value(e.Token, 0, e.Type == contract.OK && !linear.OfSessions(e.Op)))
 	}
 	if e.Type != contract.OK {
+		why := "no-answer"
+		if e.Type == contract.Fail {
+			why = "failed" // for a reason that the answer does not say
+		}
 		x.line = append(x.line, ", :error :"...)
-		x.line = append(x.line, cmp.Or(wordOf(e.Code), "no-answer")...)
+		x.line = append(x.line, cmp.Or(wordOf(e.Code), why)...)
 	}
 	if e.Op == contract.OpOpenSession {
 		g.event.Session = cmp.Or(e.Session, g.event.Session)
@@ -179,7 +222,7 @@ func readAnswer(e *history.Event) (b answer) {
 // lease is how long the answer's lease lasts, in milliseconds; a renewal's answer does not say.
 func (b *answer) lease(op contract.Op) int64 {
 	switch {
-	case !takesLease(op) || op == contract.OpRenew:
+	case !linear.TakesLease(op) || op == contract.OpRenew:
 		return 0
 	case b.TTLMillis > 0 || b.AcquiredAt.IsZero():
 		return b.TTLMillis
@@ -219,7 +262,7 @@ func (g *going) value(token, floor int64, client bool) []byte {
 }
 
 func (x *exporter) value(e *history.Event, inner []byte) {
-	if ofSessions(e.Op) || x.options.Key != "" {
+	if linear.OfSessions(e.Op) || x.options.Key != "" {
 		x.line = append(x.line, inner...)
 		return
 	}

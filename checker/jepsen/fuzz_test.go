@@ -41,6 +41,9 @@ func FuzzImport(f *testing.F) {
 		}
 		var out bytes.Buffer
 		back, err := jepsen.Export(dir, &out, jepsen.ExportOptions{})
+		if made.Keys == 0 && errors.Is(err, jepsen.ErrNoCalls) && out.Len() == 0 {
+			return // sessions are no locks
+		}
 		if err != nil || back.Calls != made.Calls {
 			t.Fatalf("%+v of %+v is exported: %v", back, made, err)
 		}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -21,6 +23,8 @@ type ImportOptions struct {
 	TTL time.Duration
 	// ValueIsKey says that the value of an invocation names the lock.
 	ValueIsKey bool
+	// Reentrant says that a holder may be granted the lock again.
+	Reentrant bool
 	// Lock is the name of the lock where operations name none; "" is "lock".
 	Lock string
 	// Name is the run's name in the history; Command is what imports it again.
@@ -48,11 +52,11 @@ const HistoryDir = "history"
 // Import makes a history of docs/history.md in dir out of the EDN in in. dir is made where needed and must hold no history
 // yet; nothing is left there after an error. An *Error says where in is no history of a lock.
 func Import(in io.Reader, dir string, o ImportOptions) (_ Imported, err error) {
-	m, err := readAll(in)
+	m, err := readAll(in, o, maxText)
 	if err != nil {
 		return Imported{}, err
 	}
-	config, err := json.Marshal(map[string]any{"settings": verdict.Settings{Workload: "lock", Backend: imported, Nemesis: imported, Command: o.Command}})
+	config, err := json.Marshal(map[string]any{"settings": verdict.Settings{Workload: "lock", Backend: imported, Nemesis: imported, Command: o.Command, Reentrant: o.Reentrant}})
 	if err != nil {
 		return Imported{}, fmt.Errorf("write down the settings: %w", err)
 	}
@@ -96,8 +100,10 @@ const imported = "imported"
 type importer struct {
 	ops     []op
 	partner []int32           // by op: the other half, -1 for none
-	clients map[string]string // by process: whose it is
-	named   bool              // some client is
+	first   map[string]string // by process: the first name that it has
+	latest  map[string]string // the latest so far
+	crashed bool              // some process has ended in :info so far, and another has come in its place
+	had     map[string]bool   // processes that have been granted a lock so far
 	options ImportOptions
 	out     *history.Writer
 	made    Imported
@@ -106,18 +112,42 @@ type importer struct {
 	now     int64
 }
 
-// maxOps bounds the memory of an import.
-const maxOps = 1 << 21
+// maxOps and maxText bound the memory of an import, which is about 1 GiB then: operations, and the bytes of the names and texts that
+// they bear.
+const (
+	maxOps  = 1 << 21
+	maxText = 256 << 20
+)
 
-// readAll reads a history and joins invocations with completions.
-func readAll(in io.Reader) (*importer, error) {
-	m := &importer{clients: map[string]string{}, keys: map[string]bool{}, calls: map[int]*history.Event{}}
-	open, names := map[string]int{}, map[string]string{}
+// behind is how far the time of an operation may lie before that of an earlier one: a test takes the time of an operation, and
+// a moment later its turn.
+const behind = int64(time.Second)
+
+// readAll reads a history, of which names and texts may have most bytes, and joins invocations with completions.
+func readAll(in io.Reader, options ImportOptions, most int) (*importer, error) {
+	m := &importer{first: map[string]string{}, latest: map[string]string{}, had: map[string]bool{}, keys: map[string]bool{}, calls: map[int]*history.Event{}}
+	leases, untimed, now := options.TTL > 0, error(nil), int64(0)
+	open, names, text := map[string]int{}, map[string]string{}, 0
 	passed, err := ops(in, func(o op) error {
 		if len(m.ops) == maxOps {
 			return o.wrong("the history has more than %d operations", maxOps)
 		}
-		o.intern(names)
+		switch {
+		case o.long && options.ValueIsKey && o.key == "":
+			return o.wrong("a name has more than %d bytes: %.40s…", maxName, o.name)
+		case untimed != nil:
+		case o.time < 0:
+			untimed = o.wrong("leases are judged by the time, and this operation has no :time")
+		case o.time < now-behind:
+			untimed = o.wrong("leases are judged by the time, and the :time of this operation is %s before that of an earlier one: are these two histories?", time.Duration(now-o.time))
+		}
+		leases, now = leases || o.ttl > 0, max(now, o.time)
+		if !options.ValueIsKey && o.name != "" && !o.bare && !o.big {
+			o.name = "a name" // that nobody asks for
+		}
+		if text += o.intern(names); text > most {
+			return o.wrong("the history has more than %d bytes of names", most)
+		}
 		begun, busy := open[o.process]
 		m.partner = append(m.partner, -1)
 		switch n := len(m.ops); {
@@ -133,14 +163,17 @@ func readAll(in io.Reader) (*importer, error) {
 			m.partner[n], m.partner[begun] = int32(begun), int32(n)
 			delete(open, o.process)
 		}
-		if who := cmp.Or(o.client, o.session); who != "" {
-			m.clients[o.process], m.named = who, true
+		if who := cmp.Or(o.session, o.client); who != "" && m.first[o.process] == "" {
+			m.first[o.process] = who
 		}
 		m.ops = append(m.ops, o)
 		return nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	if leases && untimed != nil {
+		return nil, untimed
 	}
 	m.made.PassedOver = passed
 	if len(m.ops) == 0 {
@@ -153,18 +186,20 @@ func (o *op) wrong(format string, args ...any) error {
 	return &Error{Line: int(o.line), Column: int(o.column), Msg: fmt.Sprintf(format, args...)}
 }
 
-// intern keeps each name once: a history has few, and many operations that bear them.
-func (o *op) intern(names map[string]string) {
-	for _, s := range []*string{&o.process, &o.key, &o.session, &o.owner, &o.client, &o.error} {
-		kept, ok := names[*s]
-		if !ok && len(names) < 1<<16 {
-			kept = *s
-			names[*s] = kept
-		} else if !ok {
+// intern keeps each name once: a history has few, and many operations that bear them. It tells how many bytes were not there yet.
+func (o *op) intern(names map[string]string) (bytes int) {
+	for _, s := range []*string{&o.process, &o.key, &o.name, &o.session, &o.owner, &o.client, &o.error} {
+		if kept, ok := names[*s]; ok {
+			*s = kept
 			continue
 		}
-		*s = kept
+		*s = strings.Clone(*s)
+		bytes += len(*s)
+		if len(names) < 1<<16 {
+			names[*s] = *s
+		}
 	}
+	return bytes
 }
 
 // write writes the events of all operations, in the order of the history.
@@ -173,8 +208,11 @@ func (m *importer) write() error {
 		o := &m.ops[n]
 		if o.time >= 0 {
 			m.now = max(m.now, o.time) // the order is that of the history, whatever a clock says
-		} else {
+		} else if m.now < math.MaxInt64-int64(time.Microsecond) {
 			m.now += int64(time.Microsecond)
+		}
+		if who := cmp.Or(o.session, o.client); who != "" {
+			m.latest[o.process] = who
 		}
 		var err error
 		if o.typ == contract.Invoke {

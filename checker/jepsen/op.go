@@ -34,6 +34,9 @@ type op struct {
 type said struct {
 	key     string
 	name    string // a value that is a name: of the lock, or of nothing
+	long    bool   // of which the end was cut off
+	big     bool   // it is a whole number of more than 64 bits
+	bare    bool   // it is a whole number, and token is that
 	session string
 	owner   string
 	client  string
@@ -112,15 +115,34 @@ func read(v *edn.Value) (o op, other string, err error) {
 		return o, ":f :" + f.Text, nil
 	}
 	if t, ok := form.Get("time"); ok && t.Kind != edn.Nil {
-		if o.time, ok = t.Int(); !ok || o.time < 0 || o.time > maxTime {
+		if o.time, ok = t.Int(); !ok || o.time < 0 {
 			return o, "", wrong(&t, ":time is a number of nanoseconds since the test began, and not %.40s", t.Text)
 		}
 	}
-	return o, "", o.readSaid(form)
+	if err := o.readSaid(form); err != nil {
+		return o, "", err
+	}
+	return o, "", o.cut(form)
 }
 
-// maxTime is far beyond any test, and leaves room for leases.
-const maxTime = int64(1) << 61
+// maxName bounds names and texts, as bodies are bounded in docs/history.md.
+const maxName = 4096
+
+// cut sees that no name is longer than a name can be, and cuts what is told apart by nobody.
+func (o *op) cut(form *edn.Value) error {
+	for _, s := range []string{o.key, o.session, o.owner, o.client} {
+		if len(s) > maxName {
+			return wrong(form, "a name has more than %d bytes: %.40s…", maxName, s)
+		}
+	}
+	o.long = len(o.name) > maxName
+	for _, s := range []*string{&o.name, &o.error} {
+		if len(*s) > maxName {
+			*s = strings.ToValidUTF8(strings.Clone((*s)[:maxName]), "")
+		}
+	}
+	return nil
+}
 
 func (o *op) readType(form *edn.Value) error {
 	t, ok := form.Get("type")
@@ -158,8 +180,10 @@ func (o *op) readSaid(form *edn.Value) error {
 			return err
 		}
 	case edn.Number:
-		o.token, _ = v.Int()
-		o.name = v.Text
+		n, ok := v.Int()
+		if o.name, o.big = v.Text, !ok && strings.Trim(v.Text, "+-0123456789N") == ""; ok {
+			o.token, o.bare = n, true
+		}
 	case edn.String, edn.Keyword, edn.Symbol:
 		o.name = v.Text
 	}
@@ -194,10 +218,11 @@ func (o *op) fields(m *edn.Value) error {
 			n, whole := v.Int()
 			switch {
 			case !ok || v.Kind == edn.Nil:
-			case !whole && v.Kind == edn.Number, whole && n > maxTime:
-				return wrong(&v, ":%s is %.40s; it is a whole number below 2^61", name, v.Text)
+			case !whole && v.Kind == edn.Number:
+				return wrong(&v, ":%s is %.40s; it is a whole number of 64 bits", name, v.Text)
 			case whole && n > 0:
 				*f.to = n
+				o.bare = o.bare && f.to != &o.token
 			}
 		}
 	}
@@ -219,11 +244,29 @@ func plain(v *edn.Value) string {
 	return strings.Join(parts, " ")
 }
 
-// reason is the first name or text in an :error, which tests write as a keyword, a string, or a vector of these.
+// reasons are the keys under which errors that are maps, exceptions among them, say what was wrong.
+var reasons = []string{"type", "cause", "message", "error", "code", "via"}
+
+// reason is the first name or text in an :error, which tests write as a keyword, a string, a vector of these, a map or an
+// exception. Of a map its values are reasons, and not its keys.
 func reason(v *edn.Value) string {
 	switch v.Kind {
 	case edn.Keyword, edn.String, edn.Symbol:
 		return v.Text
+	case edn.Map:
+		for _, key := range reasons {
+			if in, ok := v.Get(key); ok {
+				if s := reason(&in); s != "" {
+					return s
+				}
+			}
+		}
+		for i := 1; i < len(v.Items); i += 2 {
+			if s := reason(&v.Items[i]); s != "" {
+				return s
+			}
+		}
+		return ""
 	}
 	for i := range v.Items {
 		if s := reason(&v.Items[i]); s != "" {

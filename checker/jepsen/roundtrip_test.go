@@ -32,7 +32,7 @@ func recorded(t *testing.T, o synthetic.Options) (string, verdict.Invariant) {
 // there exports the history in dir and imports it again.
 func there(t *testing.T, dir string) string {
 	t.Helper()
-	back, _ := imported(t, exported(t, dir, jepsen.ExportOptions{}), jepsen.ImportOptions{})
+	back, _ := imported(t, exported(t, dir, jepsen.ExportOptions{}), jepsen.ImportOptions{Reentrant: true})
 	return back
 }
 

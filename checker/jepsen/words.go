@@ -1,9 +1,11 @@
 package jepsen
 
 import (
+	"regexp"
 	"strings"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/linear"
 )
 
 // gone are the reasons of a release or renewal that failed because its holder does not have the lock any more: etcd's lease
@@ -16,13 +18,16 @@ var gone = map[string]bool{
 	"no-session": true, "illegal-monitor-state": true,
 }
 
-// goneTexts are what exceptions say of the same, where tests keep their text.
-var goneTexts = []string{"lease not found", "lease expired", "not held", "not the owner", "not owner of the lock", "not own the lock", "session expired",
-	"illegalmonitorstate", "nonode", "no node"}
+// goneTexts are what exceptions say of the same, where tests keep their text: whole words, for a client that has "no nodes
+// available" has lost its server, and not its lock.
+var goneTexts = regexp.MustCompile(`\b(lease not found|lease expired|not held|not the owner|not owner of the lock|not own the lock|session expired|` +
+	`illegalmonitorstate(exception)?|nonode(exception)?)\b`)
 
-// held are the reasons of an acquire that failed because somebody else has the lock. Any other failure says nothing about it.
-var held = map[string]bool{
-	"lock-contended": true, "contended": true, "already-locked": true, "locked": true, "lock-held": true, "held-by-another": true,
+// held are the reasons of an acquire that failed because somebody has the lock: another, or anybody at all, whoever asked among
+// them. Any other failure says nothing about it.
+var held = map[string]contract.Code{
+	"lock-contended": contract.LockContended, "contended": contract.LockContended, "held-by-another": contract.LockContended,
+	"already-locked": linear.LockHeld, "locked": linear.LockHeld, "lock-held": linear.LockHeld,
 }
 
 // codeOf is the contract's code for a failure of op with this reason, "" for one that says nothing about the lock.
@@ -30,18 +35,11 @@ func codeOf(op contract.Op, reason string) contract.Code {
 	word := strings.ReplaceAll(strings.ToLower(reason), "_", "-")
 	switch op {
 	case contract.OpRelease, contract.OpRenew:
-		if gone[word] {
+		if gone[word] || goneTexts.MatchString(word) {
 			return contract.LockLost
 		}
-		for _, text := range goneTexts {
-			if strings.Contains(word, text) {
-				return contract.LockLost
-			}
-		}
 	case contract.OpAcquire:
-		if held[word] {
-			return contract.LockContended
-		}
+		return held[word]
 	case contract.OpRevoke:
 		switch word {
 		case "not-found", "not-held":

@@ -2,6 +2,7 @@ package jepsen_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,11 @@ func judge(t *testing.T, dir string) verdict.Invariant {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	inv, err := linear.Judge(t.Context(), dir, locks, nil, linear.Options{Unrecorded: r.Unrecorded()})
+	var config struct{ Settings verdict.Settings }
+	if err := json.Unmarshal(r.Header().Config, &config); err != nil {
+		t.Fatal(err)
+	}
+	inv, err := linear.Judge(t.Context(), dir, config.Settings, nil, linear.Options{Unrecorded: r.Unrecorded()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ type extract struct {
 	timeless bool  // grants end by a clock that nobody sees: readings are of no use
 	back     stepsBack
 	cut      cut
-	asked    map[int64]int64 // without a log: by call, the lease that its request asks for
+	asked    map[int64]int64            // without a log: by call, the lease that its request asks for
+	acquired map[string]map[string]bool // then, by key: the sessions that have asked for it
 }
 
 // opened is a call that waits for its answer.
@@ -32,8 +33,21 @@ type opened struct {
 	key  string
 }
 
+// fits tells whether e can be the answer to the call: a recorder that gives a number to two calls, or none, would have one's answer
+// taken for the other's.
+func (o *opened) fits(e *history.Event) error {
+	switch c := o.call; {
+	case e.Op != c.Op || e.Proc != c.Proc || e.Key != o.key:
+		return fmt.Errorf("event %d of the wiretap answers call %d, %s of %s on key %q, with %s of %s on key %q: each call has a number of its own",
+			e.I, e.Call, c.Op, c.Proc, o.key, e.Op, e.Proc, e.Key)
+	case e.Type != contract.OK && e.Type != contract.Fail && e.Type != contract.Info:
+		return fmt.Errorf("event %d of the wiretap answers call %d; its type is ok, fail or info, and not %q", e.I, e.Call, e.Type)
+	}
+	return nil
+}
+
 func newExtract(s *spool, alone bool) *extract {
-	x := &extract{spool: s, frame: frame{Epochs: []int64{0}, Alone: alone}, open: map[int64]*opened{}, asked: map[int64]int64{}}
+	x := &extract{spool: s, frame: frame{Epochs: []int64{0}, Alone: alone}, open: map[int64]*opened{}, asked: map[int64]int64{}, acquired: map[string]map[string]bool{}}
 	if alone {
 		x.frame.Sessions = map[string]session{}
 	}
@@ -54,14 +68,22 @@ func (x *extract) observe(e *history.Event) error {
 	switch {
 	case e.W == history.Wiretap && e.Stage == history.Received && x.frame.Alone:
 		x.hear(e)
-	case e.W == history.Wiretap && e.Stage == history.Forwarded && (followed(e.Op) || x.frame.Alone && ofSessions(e.Op)):
+	case e.W == history.Wiretap && e.Stage == history.Forwarded && (followed(e.Op) || x.frame.Alone && OfSessions(e.Op)):
+		if o := x.open[e.Call]; o != nil {
+			return fmt.Errorf("event %d of the wiretap forwards call %d, which event %d has forwarded and nobody has answered: each call has a number of its own",
+				e.I, e.Call, o.call.Sent.I)
+		}
 		x.open[e.Call] = &opened{key: e.Key, call: &call{
 			Op: e.Op, Proc: e.Proc, Owner: e.Owner, Session: e.Session, Token: e.Token, Sent: Mark{e.I, e.T}, TTL: x.asked[e.Call],
 		}}
 		delete(x.asked, e.Call)
 	case e.W == history.Wiretap && e.Stage == history.Answered:
+		delete(x.asked, e.Call) // of a call that was never forwarded
 		if o := x.open[e.Call]; o != nil {
 			delete(x.open, e.Call)
+			if err := o.fits(e); err != nil {
+				return err
+			}
 			return x.answered(o, e)
 		}
 	case e.W == history.LockDB && e.Op == history.OpWatermark:
@@ -130,7 +152,18 @@ func (x *extract) answered(o *opened, e *history.Event) error {
 	if e.Type == contract.OK && (c.Op == contract.OpAcquire && c.Granted == 0 || c.Op == contract.OpRevoke && c.Revoked == 0) {
 		x.unsettle++
 	}
-	return x.spool.put(o.key, entry{Call: c})
+	return x.put(o.key, c)
+}
+
+// put sorts a call to its key.
+func (x *extract) put(key string, c *call) error {
+	if x.frame.Alone && c.Op == contract.OpAcquire && c.Session != "" {
+		if x.acquired[key] == nil {
+			x.acquired[key] = map[string]bool{}
+		}
+		x.acquired[key][c.Session] = true
+	}
+	return x.spool.put(key, entry{Call: c})
 }
 
 // read takes a reading of the lock store's clock: it was looked at while c was with the server.
@@ -229,10 +262,12 @@ func (x *extract) finish() error {
 	x.mark(x.frame.End)
 	x.frame.Steps = x.back.steps
 	for _, id := range sortedKeys(x.open) {
-		if o := x.open[id]; x.frame.Alone && ofSessions(o.call.Op) {
-			x.session(o.call, 0)
+		if o := x.open[id]; x.frame.Alone && OfSessions(o.call.Op) {
+			if err := x.session(o.call, 0); err != nil {
+				return err
+			}
 		} else if o.call.Op != contract.OpHeartbeat {
-			if err := x.spool.put(o.key, entry{Call: o.call}); err != nil {
+			if err := x.put(o.key, o.call); err != nil {
 				return err
 			}
 		}
@@ -240,14 +275,27 @@ func (x *extract) finish() error {
 	return nil
 }
 
+// frameOf is the frame for one key: of all sessions it has those that asked for that key.
+func (x *extract) frameOf(key string) *frame {
+	f := x.frame
+	f.Sessions = map[string]session{}
+	for id := range x.acquired[key] {
+		if s, known := x.frame.Sessions[id]; known {
+			f.Sessions[id] = s
+		}
+	}
+	return &f
+}
+
 // readHistory sorts the history in dir into s.
-func readHistory(dir string, s *spool, alone bool) (*extract, error) {
+func readHistory(dir string, s *spool, alone, reentrant bool) (*extract, error) {
 	r, err := history.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	x := newExtract(s, alone)
+	x.frame.Reentrant = reentrant
 	for {
 		var e history.Event
 		if err := r.Next(&e); errors.Is(err, io.EOF) {

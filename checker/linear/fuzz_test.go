@@ -48,15 +48,15 @@ func FuzzJudge(f *testing.F) {
 		if err := x.finish(); err != nil {
 			t.Fatal(err)
 		}
-		shared, err := writeFrame(&x.frame)
-		if err != nil {
-			t.Fatal(err)
-		}
-		frame, err := readFrame(bytes.NewReader(shared))
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, key := range s.order {
+			shared, err := writeFrame(x.frameOf(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			frame, err := readFrame(bytes.NewReader(shared))
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := judgedKey(s, key, frame); err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package linear
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"strconv"
@@ -13,14 +14,15 @@ import (
 // Verb is what an operation asks of the lock, or what happens to it by itself.
 type Verb uint8
 
-// The verbs. The last four are nobody's request: the lock store's log shows that they took place.
+// The verbs. The last four are no answered request: the lock store's log shows that they took place, or without a log they may
+// have.
 const (
 	Acquire Verb = iota // session asks for the key
 	Renew               // the grant under Token shall last longer
 	Release             // the grant under Token shall end
 	Revoke              // an operator ends the grant, whoever holds it
 	Sweep               // the session of the grant under Token ends, and the grant with it
-	Drop                // the grant under Token ends by a request whose answer nobody saw
+	Drop                // the grant under Token, or of session, ends by a request whose answer nobody saw
 	Expire              // the lease of the grant under Token runs out
 	Reap                // what an expired grant has left behind is removed
 )
@@ -48,12 +50,19 @@ type Input struct {
 	After int64
 	// Maybe says that nobody knows whether it took place: where it cannot, it changes nothing.
 	Maybe bool
+	// Unheard says that a grant that nobody was told of may be what it met: that of an acquire without an answer, sent
+	// before this was answered, by another where this is an acquire, by the asking session where it is not. Such a grant may
+	// come at any moment at which the key is not held, and end at any moment; so it has no operation of its own, and keeps
+	// nobody out. Its token is above Floor.
+	Unheard bool
+	// Exclusive says that a grant of the asking session's own is in the way of an Acquire like another's.
+	Exclusive bool
 }
 
 // Unordered is the After of an Acquire that may be tried anywhere.
 const Unordered = -1
 
-// Anybody is the session of a grant of which nobody knows whose it is.
+// Anybody is the session of a request of which nobody knows whose it is.
 const Anybody = "?"
 
 // Output is the answer half.
@@ -81,6 +90,14 @@ type State struct {
 	Floor   int64  // every later grant has a higher token
 }
 
+// key is s as text: what differs in it differs.
+func (s State) key() string {
+	b := append([]byte{byte(s.Phase)}, s.Session...)
+	b = append(b, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.Token))
+	return string(binary.LittleEndian.AppendUint64(b, uint64(s.Floor)))
+}
+
 // Step is the specification of the lock: whether an operation can take place in state s with that answer, and how the
 // key stands then. It is a function of values and changes nothing.
 func Step(s State, in Input, out Output) (bool, State) {
@@ -93,16 +110,19 @@ func Step(s State, in Input, out Output) (bool, State) {
 
 func (s State) step(in Input, out Output) (bool, State) {
 	mine := in.Token == s.Token
-	if in.Token == 0 { // a lock without tokens knows its holder
-		mine = in.Session == s.Session || s.Session == Anybody
+	if in.Verb != Expire && (in.Token == 0 || in.Token > s.Floor && s.Token < 0) { // a lock without tokens knows its holder
+		mine = in.Session == s.Session || in.Session == Anybody
 	}
 	switch in.Verb {
 	case Acquire:
 		return s.acquire(in, out)
 	case Renew: // a renewal extends a grant that is alive, and changes nothing else of it
-		return (s.Phase == Held && mine) == (out.Result == Done), s
+		return (s.Phase == Held && mine) == (out.Result == Done) || out.Result == Done && s.unheard(in, in.Token), s
 	case Release:
-		return s.release(mine, out)
+		if out.Result == Done && !(s.Phase == Lapsed && mine) && s.unheard(in, in.Token) {
+			return true, s.freed().spent(in.Token)
+		}
+		return s.release(mine, in, out)
 	case Revoke:
 		return s.revoke(in, out)
 	case Sweep, Drop:
@@ -118,12 +138,17 @@ func (s State) step(in Input, out Output) (bool, State) {
 	return false, s
 }
 
-// acquire: a key has one holder. Only the holder's own session may enter again, and every grant's token is above all
-// before it.
+// unheard tells whether a grant that nobody was told of may stand now, under token where that is known.
+func (s State) unheard(in Input, token int64) bool {
+	return in.Unheard && s.Phase != Held && (token == 0 || token > s.Floor)
+}
+
+// acquire: a key has one holder. Only the holder's own session may enter again, where the lock lets it, and every grant's
+// token is above all before it.
 func (s State) acquire(in Input, out Output) (bool, State) {
-	other := s.Phase == Held && s.Session != in.Session
+	other := s.Phase == Held && (s.Session != in.Session || in.Exclusive)
 	if out.Result == Contended {
-		return other, s
+		return other || s.unheard(in, 0), s
 	}
 	if out.Token < 0 {
 		return !other, State{Phase: Held, Session: in.Session, Token: out.Token, Floor: s.Floor}
@@ -136,22 +161,29 @@ func (s State) acquire(in Input, out Output) (bool, State) {
 
 // release: it acts on the grant under its token and on nothing else. A lease that has run out may still be given back
 // while nobody has removed it; it may as well be told that it is lost.
-func (s State) release(mine bool, out Output) (bool, State) {
+func (s State) release(mine bool, in Input, out Output) (bool, State) {
 	if out.Result == Lost {
 		return s.Phase != Held || !mine, s
 	}
-	return s.Phase != Free && mine, s.freed()
+	return s.Phase != Free && mine, s.freed().spent(in.Token)
 }
 
-// revoke: it ends the grant that lives and raises the floor of all later ones in the same step.
+// revoke: it ends the grant that lives and raises the floor of all later ones in the same step. Without a token it ends
+// whatever there is.
 func (s State) revoke(in Input, out Output) (bool, State) {
-	switch held := s.Phase == Held; out.Result {
-	case NotHeld:
+	switch held := s.Phase == Held; {
+	case out.Result == NotHeld:
 		return !held, s
-	case Other:
-		return held && s.under(out.Token), s
+	case out.Result == Other:
+		return held && s.under(out.Token) || s.unheard(in, out.Token), s
+	case in.Maybe:
+		return held, s.freed()
+	case out.Token == 0:
+		return true, s.freed().above(out.Floor)
+	case out.Floor > 0 && out.Floor <= out.Token:
+		return false, s
 	default:
-		return held && (in.Maybe || s.under(out.Token)) && (out.Floor == 0 || out.Floor > out.Token), s.freed().above(out.Floor)
+		return held && s.under(out.Token) || s.unheard(in, out.Token), s.freed().spent(out.Token).above(out.Floor)
 	}
 }
 
@@ -163,6 +195,12 @@ func (s State) under(token int64) bool {
 // above is s with every later token at floor or higher.
 func (s State) above(floor int64) State {
 	s.Floor = max(s.Floor, floor-1)
+	return s
+}
+
+// spent is s after a grant under token that nobody was told of.
+func (s State) spent(token int64) State {
+	s.Floor = max(s.Floor, token)
 	return s
 }
 

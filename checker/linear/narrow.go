@@ -45,7 +45,7 @@ func forwards(ops []Op, grants []int, about map[int64][]int) bool {
 		if n > 0 {
 			last := &ops[grants[n-1]]
 			g.Lo = max(g.Lo, last.Lo)
-			if last.In.Session != g.In.Session {
+			if last.In.Session != g.In.Session || g.In.Exclusive {
 				g.Lo = max(g.Lo, firstEnd(ops, about[last.Out.Token], g.Lo))
 			}
 		}

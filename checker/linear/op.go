@@ -32,12 +32,16 @@ func (o *Op) open() bool {
 	case Acquire:
 		return o.granted() && o.Out.Token < 0
 	case Revoke:
-		return o.In.Maybe
+		return o.In.Maybe || o.Out.Result == Done && (o.In.Unheard || o.Out.Token == 0)
 	case Renew, Release, Drop:
-		return o.In.Token <= 0
+		return o.In.Token <= 0 || o.In.Unheard
 	}
 	return false
 }
+
+// ambiguous tells whether the state that o leaves may depend on when it takes place, or on whether it does, even when all that
+// is about its grant has taken place.
+func (o *Op) ambiguous() bool { return o.open() && !o.read() }
 
 // subject is the token that o is about, 0 for none.
 func (o *Op) subject() int64 {

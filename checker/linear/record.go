@@ -66,8 +66,9 @@ type frame struct {
 	Silences []silence // of the lock store's log, in their order
 	End      int64     // T of the last event
 	// Alone says that there is no log of the lock store: the answers alone are judged.
-	Alone    bool
-	Sessions map[string]session // then, by id: those that were seen to be opened or kept alive
+	Alone     bool
+	Reentrant bool               // then: a holder may be granted the key again
+	Sessions  map[string]session // then, by id: those that were seen to be opened or kept alive
 }
 
 // silence is a time, by T, in which no watermark of the lock store's log came.

@@ -67,9 +67,6 @@ type resolver struct {
 	gone   map[int64]int64   // tokens whose release or revoke was answered as done, and when
 	counts Counts
 	ops    []Op
-
-	byHolder map[string][]*call // without a log
-	unsure   map[string]bool    // then, by holder: an acquire of it has no answer
 }
 
 // resolve turns the key's records into operations, by epoch. Where the lock store's clock was put back over a grant,
@@ -83,7 +80,7 @@ func resolve(k *keyLog, f *frame, c *clock) (epochs [][]Op, counts Counts, twice
 		}
 		r.take(k)
 		if f.Alone {
-			r.alone()
+			r.answersAlone()
 		} else {
 			r.answers()
 			r.log()
@@ -155,7 +152,7 @@ func (r *resolver) take(k *keyLog) {
 		case extended:
 			if row != nil && row.Token == c.Token {
 				row.late = row.late || c.Committed > 0 && row.expires > 0 && c.Committed >= row.expires
-				if row.TTL > 0 && row.expires > 0 && c.Expires-row.TTL*1000 >= row.expires {
+				if row.TTL > 0 && row.expires > 0 && row.TTL <= (c.Expires-row.expires)/1000 {
 					row.lapses = append(row.lapses, row.expires) // the renewal came when the lease was over
 				}
 				row.last, row.expires = c.I, c.Expires
@@ -294,7 +291,7 @@ func (r *resolver) release(c *call, o Op) {
 }
 
 func (r *resolver) revoke(c *call, o Op) {
-	o.In = Input{Verb: Revoke}
+	o.In.Verb = Revoke
 	switch {
 	case c.Type == contract.OK && c.Revoked > 0:
 		// It may be committed when the lease has run out that was alive when its statement began, so the log does not

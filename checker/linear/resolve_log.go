@@ -2,7 +2,6 @@ package linear
 
 import (
 	"math"
-	"time"
 
 	"fenceproof/checker/contract"
 )
@@ -81,10 +80,10 @@ func (r *resolver) ended(g *grantLog) {
 		// Nobody was told of the grant: the server may take it back, and its lease may have begun long before it was
 		// written down. Or nobody can say whether it had expired.
 		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, 0))
-	case !byClock && c.T >= r.alive(g)+g.TTL*int64(time.Millisecond):
+	case !byClock && c.T >= lasts(r.alive(g), g.TTL):
 		// The store's clock is nobody's but its own; but a lease lives for its TTL from when it was last asked for.
 		r.counts.Expiries++
-		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, r.alive(g)+g.TTL*int64(time.Millisecond)))
+		r.add(r.shown(c, Input{Verb: Drop, Token: g.Token}, lasts(r.alive(g), g.TTL)))
 	}
 }
 

@@ -49,30 +49,47 @@ func check(t *task, k *keyLog, f *frame, c *clock, deadline time.Time) finding {
 
 // epoch searches the operations of one epoch, segment by segment. Each begins as the one before it ended: at a moment
 // when nothing is under way, every linearization has left the key in the same state, because the grants came in the order
-// of their tokens and each of the other operations belongs to one grant.
+// of their tokens and each of the other operations belongs to one grant. Where one does not, or where nobody knows whether it took
+// place, all ways are followed in which the key can stand then; and where there are too many, all that is left is one segment.
 func (f *finding) epoch(t *task, ops []Op, deadline time.Time) {
-	state := State{}
-	narrow(ops, state)
-	left, settled := settle(ops, state)
+	narrow(ops, State{})
+	left, settled := settle(ops, State{})
 	f.Counts.Settled += settled
-	slices.SortStableFunc(left, func(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
-	var before []piece
-	for _, seg := range segment(left) {
-		f.Searched += int64(len(seg))
-		f.Segments++
-		next, result := place(state, seg, deadline)
-		switch result {
-		case porcupine.Ok:
-			before, state = append(before, piece{state, seg}), next
-		case porcupine.Unknown:
-			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
-			return
-		default:
-			f.explain(t, before, piece{state, seg}, deadline)
-			return
+	slices.SortStableFunc(left, byLo)
+	var sure, maybe []Op
+	for _, o := range left {
+		if o.In.Maybe {
+			maybe = append(maybe, o)
+		} else {
+			sure = append(sure, o)
 		}
 	}
+	w := newWays(maybe, deadline)
+	var before []piece
+	segs := segment(sure)
+	for i, seg := range segs {
+		f.Segments++
+		from, result, all := w.now[0], w.follow(seg), false
+		if result == porcupine.Unknown {
+			seg, all = slices.Concat(segs[i:]...), true
+			result = w.rest(seg)
+		}
+		f.Searched += int64(len(seg))
+		switch {
+		case result == porcupine.Illegal:
+			f.explain(t, before, piece{from.state, w.with(from, seg, all)}, deadline)
+			return
+		case result == porcupine.Unknown:
+			f.Open = fmt.Sprintf("the search ran out of its %s among %d operations at once", t.Budget.Time, len(seg))
+			return
+		case all:
+			return
+		}
+		before = append(before, piece{from.state, seg})
+	}
 }
+
+func byLo(a, b Op) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) }
 
 // piece is a segment and how the key stood when it began.
 type piece struct {
@@ -80,8 +97,8 @@ type piece struct {
 	ops   []Op
 }
 
-// place searches an order for the operations of a segment, from state on.
-func place(state State, seg []Op, deadline time.Time) (State, porcupine.CheckResult) {
+// order searches one order for the operations of a segment, from state on.
+func order(state State, seg []Op, deadline time.Time) (State, porcupine.CheckResult) {
 	if len(seg) == 1 {
 		if ok, next := Step(state, seg[0].In, seg[0].Out); ok {
 			return next, porcupine.Ok

@@ -81,7 +81,7 @@ func (c *certain) settles(o *Op) bool {
 	case o.Out.Result == Contended:
 		i := sort.Search(len(c.held), func(i int) bool { return c.held[i].before > o.Lo })
 		for ; i < len(c.held) && c.held[i].after <= o.Hi; i++ {
-			if c.sessions[i] != o.In.Session && c.held[i].meets(o) {
+			if (c.sessions[i] != o.In.Session || o.In.Exclusive) && c.held[i].meets(o) {
 				return true
 			}
 		}

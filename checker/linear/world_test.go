@@ -203,12 +203,19 @@ func (w *world) history() []history.Event {
 // judge checks every key of events in this process.
 func judge(t testing.TB, events []history.Event, b Budget) map[string]finding {
 	t.Helper()
+	return judgeLock(t, events, b, false)
+}
+
+// judgeLock does the same for a lock that may be reentrant.
+func judgeLock(t testing.TB, events []history.Event, b Budget, reentrant bool) map[string]finding {
+	t.Helper()
 	s, err := newSpool()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.file.Close()
 	x := newExtract(s, !slices.ContainsFunc(events, func(e history.Event) bool { return e.W == history.LockDB }))
+	x.frame.Reentrant = reentrant
 	for i := range events {
 		if err := x.observe(&events[i]); err != nil {
 			t.Fatal(err)
@@ -229,7 +236,7 @@ func judge(t testing.TB, events []history.Event, b Budget) map[string]finding {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[name] = check(&task{Key: name, Budget: b}, k, &x.frame, c, time.Now().Add(b.Time))
+		out[name] = check(&task{Key: name, Budget: b}, k, x.frameOf(name), c, time.Now().Add(b.Time))
 	}
 	return out
 }

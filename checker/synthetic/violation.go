@@ -10,7 +10,8 @@ import (
 // Violation names what is planted in a history: one guard that one server forgets, once.
 type Violation string
 
-// The violations. Says tells what each is; Breaks which invariants it breaks: these and no others.
+// The violations. Says tells what each is; Breaks which invariants it breaks, and no others of those that every history is judged
+// by. Where locks alone are judged, LIN-01 may fall as well: golden.All says with which.
 const (
 	LateWrite       Violation = "late-write"
 	StaleClaim      Violation = "stale-claim"

@@ -171,7 +171,33 @@ func overall(invariants []Invariant) (Status, string) {
 	case Violated:
 		return worst, names + " violated: " + why[0]
 	}
-	return worst, held(invariants) + fmt.Sprintf("%s %s: %s", names, worst, why[0])
+	reason := why[0]
+	if lacking := unrecorded(invariants); worst == NotExercised && len(lacking) > 0 {
+		reason = notRecorded(lacking)
+	}
+	return worst, held(invariants) + fmt.Sprintf("%s %s: %s", names, worst, reason)
+}
+
+// unrecorded lists the witnesses that the invariants lack which are not exercised, where that is why each of them is not.
+func unrecorded(invariants []Invariant) (lacking []history.Witness) {
+	lacks := map[history.Witness]bool{}
+	for _, inv := range invariants {
+		if inv.Status != NotExercised {
+			continue
+		}
+		if len(inv.Unrecorded) == 0 {
+			return nil
+		}
+		for _, w := range inv.Unrecorded {
+			lacks[w] = true
+		}
+	}
+	for _, w := range history.Witnesses() {
+		if lacks[w] {
+			lacking = append(lacking, w)
+		}
+	}
+	return lacking
 }
 
 // held names what held where nothing speaks against a pass but that the rest was not recorded: that is what a history of

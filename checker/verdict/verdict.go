@@ -123,6 +123,8 @@ type Settings struct {
 	Clients  int `json:"clients,omitempty"`
 	Sessions int `json:"sessions,omitempty"`
 	Keys     int `json:"keys,omitempty"`
+	// Reentrant says of a lock whose answers alone were recorded that its holder may be granted it again.
+	Reentrant bool `json:"reentrant,omitempty"`
 	// Rate is payouts, or turns of the lock workload, per second offered; the durations are nanoseconds.
 	Rate     float64           `json:"rate"`
 	Drive    time.Duration     `json:"drive"`

@@ -17,6 +17,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// defaultLock is the name of the lock where a history names none.
+const defaultLock = "lock"
+
 func importCommand() *cobra.Command {
 	var into string
 	var o jepsen.ImportOptions
@@ -36,7 +39,9 @@ one, only who holds the lock is judged. A release that failed because its lease 
 :lease-not-found, …) means that the lock is no longer held. What ended in :info stays open: it may have happened, or not.
 
 A lock without --ttl is held until it is given back, as Jepsen's mutex is. With --ttl 2s a holder may lose it two seconds after
-it asked for it or renewed it. Reentrant locks are not known. Only LIN-01 can be judged by what clients were told, and is: everything
+it asked for it or renewed it; that takes a :time in every operation. Its holder is not granted it again, unless --reentrant says
+that it may be; a lock that must be given back as often as it was taken is not known. A semaphore's :acquire is taken for a
+lock's, an :ok whose :value is false for a grant: what is neither has no place in the history. Only LIN-01 can be judged by what clients were told, and is: everything
 else is "not exercised", so the exit status of recheck is 1 where something is wrong, and 2 where nothing is.`,
 		Example: `  fenceproof import store/etcd/latest/history.edn --into runs/jepsen
   fenceproof recheck runs/jepsen`,
@@ -54,7 +59,8 @@ else is "not exercised", so the exit status of recheck is 1 where something is w
 	c.Flags().StringVar(&into, "into", "", "the run's folder to make the history in; it must have none yet")
 	c.Flags().DurationVar(&o.TTL, "ttl", 0, "how long a lease lasts that is not renewed, for example 2s (without: until it is given back)")
 	c.Flags().BoolVar(&o.ValueIsKey, "value-is-key", false, "the value of an invocation names the lock")
-	c.Flags().StringVar(&o.Lock, "lock", "lock", "name of the lock where the history names none")
+	c.Flags().BoolVar(&o.Reentrant, "reentrant", false, "a holder may be granted the lock again before it has given it back, and gives it back once")
+	c.Flags().StringVar(&o.Lock, "lock", defaultLock, "name of the lock where the history names none")
 	return c
 }
 
@@ -69,7 +75,7 @@ func importFrom(c *cobra.Command, file, into string, o jepsen.ImportOptions) err
 		in, name = f, file
 	}
 	o.Name = strings.TrimSuffix(filepath.Base(name), ".edn")
-	o.Command = fmt.Sprintf("fenceproof import %s --into %s", file, into)
+	o.Command = importAgain(file, into, o)
 	made, err := jepsen.Import(in, into, o)
 	var malformed *jepsen.Error
 	switch {
@@ -95,6 +101,24 @@ func importFrom(c *cobra.Command, file, into string, o jepsen.ImportOptions) err
 	return nil
 }
 
+// importAgain is the command that imports the same again.
+func importAgain(file, into string, o jepsen.ImportOptions) string {
+	again := fmt.Sprintf("fenceproof import %s --into %s", quoted(file), quoted(into))
+	if o.TTL > 0 {
+		again += " --ttl " + o.TTL.String()
+	}
+	if o.ValueIsKey {
+		again += " --value-is-key"
+	}
+	if o.Reentrant {
+		again += " --reentrant"
+	}
+	if o.Lock != defaultLock {
+		again += " --lock " + quoted(o.Lock)
+	}
+	return again
+}
+
 func exportCommand() *cobra.Command {
 	var o jepsen.ExportOptions
 	var into string
@@ -105,7 +129,8 @@ func exportCommand() *cobra.Command {
 fenced locks write them: {:type :ok, :process 3, :f :acquire, :value ["key" {:client "session", :fence 42}], …}. A call that
 nobody answered ends in :info, and its process does nothing more. With --key only that lock is written, and values stand
 alone. Besides :acquire, :release, :renew and :revoke there are :open-session, :heartbeat and :close-session, which
-Jepsen's models do not know: a session's end ends its grants. fenceproof import takes it all back.`,
+Jepsen's models do not know: a session's end ends its grants. fenceproof import takes it all back, with --reentrant where a
+session was granted a key again that it had.`,
 		Example: `  fenceproof export runs/latest --out history.edn`,
 		Args:    oneArg("the run's folder, for example runs/latest"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -139,12 +164,10 @@ func exportTo(c *cobra.Command, dir, into string, o jepsen.ExportOptions) (err e
 	}
 	made, err := jepsen.Export(run.HistoryDir(dir), out, o)
 	switch {
+	case errors.Is(err, jepsen.ErrNotWhole), errors.Is(err, jepsen.ErrNoCalls):
+		return usage("export %s: %v", dir, err)
 	case err != nil:
 		return &exitError{exitHarness, err}
-	case made.Calls == 0 && o.Key != "":
-		return usage("the run has no call on a lock %q", o.Key)
-	case made.Calls == 0:
-		return usage("%s has no calls on a lock", dir)
 	}
 	_, err = fmt.Fprintf(c.ErrOrStderr(), "exported %d operations of %d calls, %d of them without a definite end\n", made.Operations, made.Calls, made.Open)
 	return err

@@ -41,6 +41,19 @@ func TestAHistoryOfJepsensIsImportedAndJudged(t *testing.T) {
 	}
 }
 
+// Whoever is shown how the history came about must come to the same verdict by it.
+func TestTheCommandThatImportsAgainHasItsFlags(t *testing.T) {
+	edn, into := written(t, "history.edn", twoAtOnce), filepath.Join(t.TempDir(), "a run")
+	if out, status := fenceproof(t, "import", edn, "--into", into, "--ttl", "2s", "--value-is-key", "--reentrant", "--lock", "l 1"); status != 0 {
+		t.Fatal(out)
+	}
+	text, err := os.ReadFile(filepath.Join(into, "history", "wiretap.ndjson"))
+	want := "fenceproof import " + edn + " --into '" + into + "' --ttl 2s --value-is-key --reentrant --lock 'l 1'"
+	if err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%v: %.600s, want %s", err, text, want)
+	}
+}
+
 func TestWhatImportAndExportCannotTakeIsWrongUsage(t *testing.T) {
 	edn := written(t, "history.edn", twoAtOnce)
 	there := filepath.Join(t.TempDir(), "run")
@@ -61,6 +74,7 @@ func TestWhatImportAndExportCannotTakeIsWrongUsage(t *testing.T) {
 		"no run":               {[]string{"export", t.TempDir()}, "is no run"},
 		"a file that is there": {[]string{"export", there, "--out", edn}, "is there already, and it stays"},
 		"no such lock":         {[]string{"export", there, "--key", "other"}, `no call on a lock "other"`},
+		"a lease and no times": {[]string{"import", written(t, "x.edn", "{:type :invoke :f :acquire :process 0}"), "--into", t.TempDir(), "--ttl", "2s"}, "has no :time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, status := fenceproof(t, c.args...)
