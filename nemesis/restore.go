@@ -184,7 +184,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 		e.missed(s, trigger{}, name, fmt.Sprintf("the drive has ended, %d tokens after the backup", max(0, highest.Load()-knows)))
 		return nil
 	}
-	letGo, err := e.takeAll(ctx, e.plan.Held())
+	letGo, err := e.takeAll(ctx, e.plan.Held(s.Fault))
 	if err != nil {
 		e.missed(s, trigger{}, name, err.Error())
 		return nil
