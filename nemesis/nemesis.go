@@ -113,7 +113,7 @@ type Engine struct {
 	grantWait time.Duration // how long a restored store may grant nothing
 
 	mu     sync.Mutex
-	busy   map[contract.Process]chan struct{} // processes that a step holds; closed when it lets go
+	busy   map[contract.Process]*holding // processes that a step holds
 	window int
 	status Status
 }
@@ -127,7 +127,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]chan struct{}{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]*holding{}}
 }
 
 // Observe takes the next event of the run; it never blocks.

@@ -94,7 +94,7 @@ func (e *Engine) links(ctx context.Context, s plan.Step, trig trigger, all []con
 	slices.SortFunc(all, func(a, b contract.Link) int { return cmp.Compare(a.String(), b.String()) })
 	for _, l := range all {
 		p := contract.Process(l.String())
-		if !e.takeWithin(ctx, p) {
+		if !e.takeWithin(ctx, p, false) {
 			e.missed(s, trig, p, e.heldBack(ctx, l.String()))
 			return taken, false
 		}

@@ -43,7 +43,7 @@ const (
 	backUpLimit  = 20 * time.Second
 	loseLimit    = 20 * time.Second
 	putBackLimit = 40 * time.Second
-	grantLimit   = 2 * time.Second
+	grantLimit   = 2 * time.Second // beyond the longest lease where nobody has ended the sessions
 )
 
 // worthLosing is how many tokens a backup must lack: a sequence may skip 32 when its server starts again, and what is granted
@@ -153,7 +153,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	if !ok {
 		return fmt.Errorf("%s: what keeps the locks of this stack cannot be put back", s.Fault)
 	}
-	if !e.takeWithin(ctx, name) { // there is one backup at a time
+	if !e.takeWithin(ctx, name, true) { // there is one backup at a time
 		e.missed(s, trigger{}, name, e.heldBack(ctx, string(name)))
 		return nil
 	}
@@ -190,8 +190,12 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 		return nil
 	}
 	defer letGo()
-	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: s.Fault == plan.Restore, wait: time.Duration(s.For), highest: &highest,
-		within: e.grantWait, granted: func() *listener { return e.heard.listen(grants) }}, nil)
+	guarded, within := s.Fault == plan.Restore, e.grantWait
+	if !guarded { // whoever holds a key in the backup lawfully has it for another lease, which etcd begins anew
+		within += e.plan.LongestLease()
+	}
+	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: guarded, wait: time.Duration(s.For), highest: &highest,
+		within: within, granted: func() *listener { return e.heard.listen(grants) }}, nil)
 }
 
 // backUp takes a backup. Nobody stops or kills meanwhile what it is taken of.
