@@ -64,8 +64,8 @@ const (
 // log says so, and the run is none the worse.
 var errUnproven = errors.New("not seen to be healed")
 
-// errFaded is the error of a healing that was done, of a fault whose effect had not lasted until then. The log says so, and
-// the window shows less than it was meant to.
+// errFaded is the error of a healing that was done and seen, of a fault whose effect had not lasted until then. The log says both,
+// and the window shows less than it was meant to.
 var errFaded = errors.New("it is healed, and its effect had not lasted until then")
 
 // slow is a fault whose injection or healing may take longer.
@@ -268,7 +268,8 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 	healErr := f.heal(c)
 	if healErr != nil {
 		log(PhaseFailed, "%v", healErr)
-	} else {
+	}
+	if healErr == nil || errors.Is(healErr, errFaded) { // whatever is excused by the effect ends with it
 		log(PhaseHealed, "%s", healed())
 	}
 	e.close(s, target, injectErr == nil)
