@@ -113,7 +113,8 @@ type Engine struct {
 	grantWait time.Duration // how long a restored store may grant nothing
 
 	mu     sync.Mutex
-	busy   map[contract.Process]*holding // processes that a step holds
+	busy   map[contract.Process]*holding  // processes that a step holds
+	freed  map[contract.Process]time.Time // when one was held last
 	window int
 	status Status
 }
@@ -127,7 +128,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]*holding{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]*holding{}, freed: map[contract.Process]time.Time{}}
 }
 
 // Observe takes the next event of the run; it never blocks.

@@ -204,5 +204,13 @@ func (e *Engine) release(p contract.Process) {
 	if held := e.busy[p]; held != nil {
 		close(held.over)
 		delete(e.busy, p)
+		e.freed[p] = time.Now()
 	}
+}
+
+// heldSince tells whether a step has p in its hands, or has had it since t.
+func (e *Engine) heldSince(p contract.Process, t time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.busy[p] != nil || e.freed[p].After(t)
 }

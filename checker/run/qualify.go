@@ -36,6 +36,8 @@ func (f *flaws) observe(e *history.Event) {
 	case e.Phase == nemesis.PhaseSeen:
 		f.seen[e.Window] = true
 		delete(f.injected, e.Window)
+	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil && e.Attrs[nemesis.AttrHeld] != "" && !f.script:
+		delete(f.injected, e.Window) // two steps of a generated plan met, and nobody can tell
 	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil:
 		delete(f.injected, e.Window)
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s was not seen (window %d): %s", e.Op, e.Target, e.Window, e.Msg))

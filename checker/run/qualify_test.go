@@ -63,6 +63,28 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 	}
 }
 
+// Where two steps of a mix meet it is nobody's fault; a script was written for what each of its steps shows.
+func TestALinkWhoseServerAnotherStepTookAwayIsNoFlawOfAGeneratedPlan(t *testing.T) {
+	for _, c := range []struct {
+		held   string
+		script bool
+		exit   int
+	}{{"lock-server", false, verdict.ExitPass}, {"lock-server", true, verdict.ExitOpen}, {"", false, verdict.ExitOpen}} {
+		v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-04", Status: verdict.Pass}}}
+		v.Conclude()
+		f := newFlaws(c.script)
+		for _, e := range window(1, nemesis.PhaseInject, nemesis.PhaseFailed, nemesis.PhaseHeal, nemesis.PhaseHealed) {
+			if e.Op = "cut"; e.Phase == nemesis.PhaseFailed && c.held != "" {
+				e.Attrs = map[string]string{nemesis.AttrHeld: c.held}
+			}
+			f.observe(&e)
+		}
+		if qualify(v, "", f); v.Exit != c.exit {
+			t.Errorf("%+v: exit status %d: %s", c, v.Exit, v.Reason)
+		}
+	}
+}
+
 // That new holders work at once is what a restore by the procedure is about: where nobody was granted anything it was not seen.
 func TestARestoreBehindWhichNobodyIsGrantedAnythingIsNotExercised(t *testing.T) {
 	for op, exit := range map[contract.Op]int{"restore": verdict.ExitOpen, "restore-unguarded": verdict.ExitPass, "slow": verdict.ExitPass} {
