@@ -70,7 +70,7 @@ func diskFulls(p Plan) ([]Step, error) {
 	if len(turn) == 0 {
 		return nil, fmt.Errorf("only the disks of databases are filled, and workload %s on %s has none", p.Workload, p.Backend)
 	}
-	// Every database has a turn before the last but one, whatever their order, and one of them is with its log.
+	// One turn more than there are databases, in whatever order, meets each of them, and a log.
 	if err := p.tooShort(diskFirst + time.Duration(len(p.fillable()))*diskEvery + diskJitter + fullFor.max + diskBreak); err != nil {
 		return nil, err
 	}
