@@ -57,6 +57,7 @@ type restore struct {
 	wait    time.Duration // from the stop of the lock server until the guard: nobody believes any more that he holds a key
 	highest *atomic.Int64 // the highest token answered since the backup
 	granted func() *listener
+	ended   func() bool   // the drive has, and with it the load: whoever is let in may ask for nothing
 	within  time.Duration // of the clients' admission somebody is granted something
 
 	lost    bool // or may be
@@ -66,6 +67,17 @@ type restore struct {
 	latest  int64         // that the backup knows of
 	done    string        // by the guard
 	after   time.Duration // their admission somebody was granted something
+	unasked bool          // nobody was, and the drive has ended
+}
+
+// AttrUnasked stands in the log of a restore behind which nobody was granted anything, where the drive had ended by then.
+const AttrUnasked = "unasked"
+
+func (f *restore) attrs() map[string]string {
+	if !f.unasked {
+		return nil
+	}
+	return map[string]string{AttrUnasked: "true"}
 }
 
 func (f *restore) limits() (inject, heal time.Duration) {
@@ -118,6 +130,9 @@ func (f *restore) heal(ctx context.Context) error {
 		return nil
 	case <-over.C:
 	case <-ctx.Done():
+	}
+	if f.unasked = f.ended(); f.unasked {
+		return fmt.Errorf("%w: the drive has ended, and nobody was granted anything within %s", errUnproven, f.within)
 	}
 	return fmt.Errorf("%w: nobody was granted anything within %s", errUnproven, f.within)
 }
@@ -195,7 +210,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 		within += e.plan.LongestLease()
 	}
 	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: guarded, wait: time.Duration(s.For), highest: &highest,
-		within: within, granted: func() *listener { return e.heard.listen(grants) }}, nil)
+		within: within, ended: func() bool { return ctx.Err() != nil }, granted: func() *listener { return e.heard.listen(grants) }}, nil)
 }
 
 // backUp takes a backup. Nobody stops or kills meanwhile what it is taken of.

@@ -265,6 +265,30 @@ func TestAStackWithoutABackupCannotBePutBack(t *testing.T) {
 	}
 }
 
+// Whoever is let in after the drive has ended may ask for nothing. That is told from a store that grants nothing.
+func TestThatNobodyAsksAfterTheDriveIsNotTakenForAStoreThatGrantsNothing(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		v, l := &vault{latest: 50, fails: map[string]error{}}, newLog()
+		e := NewEngine(plan.Plan{Backend: plan.BackendPG, Together: 1, Drive: plan.Duration(long), Steps: []plan.Step{{
+			Fault: plan.Restore, Target: plan.LockStore, Delay: plan.Duration(time.Millisecond), For: plan.Duration(time.Millisecond)}}}, v, l)
+		e.grantWait = 20 * time.Millisecond
+		ctx, end := context.WithCancel(t.Context())
+		v.losing = grant(e)
+		v.admitted = func() {
+			if over {
+				end()
+			}
+		}
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		end()
+		if failed := l.await(t, PhaseFailed, contract.Process(plan.LockStore)); (failed.Attrs[AttrUnasked] != "") != over {
+			t.Errorf("the drive has ended: %t; the log says %+v", over, failed)
+		}
+	}
+}
+
 // Whoever holds a key in the backup has it for another lease where nobody ends his session: that nobody else is granted it
 // until then is no flaw of an unguarded restore.
 func TestAnUnguardedRestoreWaitsForALeaseBeforeItSaysThatNobodyIsGrantedAnything(t *testing.T) {

@@ -154,7 +154,7 @@ func (e *Engine) holder(p contract.Process, long bool) *holding {
 }
 
 // takeWithin takes p as soon as it is free, and waits for that no longer than the engine's patience, unless p was taken for
-// long.
+// long, or is to be: such steps are few, and what a run is about.
 func (e *Engine) takeWithin(ctx context.Context, p contract.Process, long bool) bool {
 	tired := time.NewTimer(e.patience)
 	defer tired.Stop()
@@ -164,7 +164,7 @@ func (e *Engine) takeWithin(ctx context.Context, p contract.Process, long bool) 
 			return true
 		}
 		enough := tired.C
-		if other.long {
+		if other.long || long {
 			enough = nil
 		}
 		select {

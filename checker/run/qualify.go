@@ -41,7 +41,7 @@ func (f *flaws) observe(e *history.Event) {
 	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil:
 		delete(f.injected, e.Window)
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s was not seen (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
-	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && plan.Fault(e.Op) == plan.Restore: // that new holders work at once is what the procedure is for
+	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && plan.Fault(e.Op) == plan.Restore && e.Attrs[nemesis.AttrUnasked] == "": // that new holders work at once is what the procedure is for
 		f.unseen = append(f.unseen, fmt.Sprintf("the %s was not seen to be over (window %d): %s", e.Op, e.Window, e.Msg))
 	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && (plan.Fault(e.Op) == plan.DiskFull || plan.Fault(e.Op) == plan.Clock):
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s did not last, or was not seen to be over (window %d): %s", e.Op, e.Target, e.Window, e.Msg))

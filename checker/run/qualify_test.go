@@ -87,12 +87,14 @@ func TestALinkWhoseServerAnotherStepTookAwayIsNoFlawOfAGeneratedPlan(t *testing.
 
 // That new holders work at once is what a restore by the procedure is about: where nobody was granted anything it was not seen.
 func TestARestoreBehindWhichNobodyIsGrantedAnythingIsNotExercised(t *testing.T) {
-	for op, exit := range map[contract.Op]int{"restore": verdict.ExitOpen, "restore-unguarded": verdict.ExitPass, "slow": verdict.ExitPass} {
+	for op, exit := range map[contract.Op]int{"restore": verdict.ExitOpen, "restore, unasked": verdict.ExitPass, "restore-unguarded": verdict.ExitPass, "slow": verdict.ExitPass} {
 		v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-04", Status: verdict.Pass}}}
 		v.Conclude()
 		f := newFlaws(false)
 		for _, e := range window(1, nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal, nemesis.PhaseFailed) {
-			e.Op = op
+			if e.Op = op; op == "restore, unasked" {
+				e.Op, e.Attrs = "restore", map[string]string{nemesis.AttrUnasked: "true"}
+			}
 			f.observe(&e)
 		}
 		if qualify(v, "", f); v.Exit != exit || exit == verdict.ExitOpen && !strings.Contains(v.Reason, "was not seen to be over") {

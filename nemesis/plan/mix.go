@@ -55,13 +55,14 @@ func (p Plan) validateRoom() error {
 	return nil
 }
 
-// How long steps have in their hands what they hit, beyond their own time: what has been put back, promoted or freed has to
-// serve again first. A plan leaves room for that; should it take longer, the engine waits.
+// How long steps have in their hands what they hit, beyond their own time: what has been put back, promoted, freed or put
+// right has to serve again first. A plan leaves room for that; should it take longer, the engine waits.
 const (
 	backUpTakes  = time.Second
 	putBackTakes = 1500 * time.Millisecond
 	renewTakes   = 2 * time.Second
 	freeingTakes = 500 * time.Millisecond
+	rightTakes   = 500 * time.Millisecond
 )
 
 // clockRest is how long after the end of one of its turns lockdb's clock is left alone at least: what it may have done while it
@@ -99,7 +100,7 @@ func (p Plan) grips(s Step, room bool) (all []grip) {
 	case s.Fault == DiskFull:
 		add(s.At, s.end(), freeingTakes, s.Target)
 	case s.Fault == Clock && s.Target == Target(contract.LockDB) && room:
-		add(s.At, s.end(), 0, s.Target)
+		add(s.At, s.end(), rightTakes, s.Target)
 		add(s.At, s.end(), clockRest, clockOfLockDB)
 	default:
 		add(s.At, s.end(), 0, p.hits(s)...)
