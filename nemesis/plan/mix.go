@@ -36,7 +36,7 @@ func (p Plan) validateMix() error {
 
 // mixLeast is how long a mix has to be driven of two nemeses that have few turns, each of which needs what keeps the locks or a
 // database for itself: in less some seeds find no time for all of them.
-const mixLeast = 25 * time.Second
+const mixLeast = 28 * time.Second
 
 // validateRoom refuses a drive that is too short for a mix, whatever its seed.
 func (p Plan) validateRoom() error {

@@ -14,7 +14,7 @@ func TestWhatBreaksTogetherIsMetTogetherAndHolds(t *testing.T) {
 	}{
 		"holders stopped while the store is put back": {[]string{"--nemesis", "pause,restore", "--seed", "1", "--duration", "25s"},
 			map[string][]string{"INV-04": {"rewinds", "regrants_across"}, "INV-05": {"stale_refused_payment", "stale_refused_rail"}}},
-		"wrong clocks and a promoted standby": {[]string{"--nemesis", "clock,failover", "--workload", "lock", "--seed", "1", "--duration", "27s"},
+		"wrong clocks and a promoted standby": {[]string{"--nemesis", "clock,failover", "--workload", "lock", "--seed", "1", "--duration", "28s"},
 			map[string][]string{"INV-04": {"failovers", "regrants_across"}, "INV-06": {"lockdb_ahead", "lockdb_behind", "refused_behind"}, "DUR-01": {"standbys_behind"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
