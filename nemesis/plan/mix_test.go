@@ -53,6 +53,9 @@ func TestWhatAMixIsAboutStaysAndHowMuchGaveWayIsTold(t *testing.T) {
 				mixed := generate(t, p)
 				p.Nemesis = other
 				without := generate(t, p)
+				if f == Restore {
+					alone.Steps = alone.Steps[:1] // which leaves time for the others
+				}
 				own := slices.DeleteFunc(slices.Clone(mixed.Steps), func(s Step) bool { return s.Fault != f })
 				if !slices.Equal(own, alone.Steps) {
 					t.Errorf("%s, seed %d: %d steps of %s are left of %d", mixed.Nemesis, seed, len(own), f, len(alone.Steps))

@@ -37,8 +37,15 @@ var restoreAge = span{3500 * time.Millisecond, 4500 * time.Millisecond}
 func (f Fault) OnStore() bool { return f == Restore || f == RestoreUnguarded }
 
 // restores are the steps of nemesis restore, and unguarded ones those of restore-unguarded. There is one of the latter: a
-// second one would be about tokens that the first has spoilt.
-func restores(p Plan) ([]Step, error) { return p.restores(Restore, 0x726573746f7265) } // "restore"
+// second one would be about tokens that the first has spoilt. In a mix there is one of the former as well: while a store is
+// put back, and the longest lease waited for, nothing else is met by anybody.
+func restores(p Plan) ([]Step, error) {
+	steps, err := p.restores(Restore, 0x726573746f7265) // "restore"
+	if len(p.Nemeses()) > 1 {
+		steps = steps[:min(1, len(steps))]
+	}
+	return steps, err
+}
 
 func unguardedRestores(p Plan) ([]Step, error) {
 	steps, err := p.restores(RestoreUnguarded, 0x756e67756172) // "unguar"
