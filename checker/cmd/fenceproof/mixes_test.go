@@ -16,6 +16,8 @@ func TestWhatBreaksTogetherIsMetTogetherAndHolds(t *testing.T) {
 			map[string][]string{"INV-04": {"rewinds", "regrants_across"}, "INV-05": {"stale_refused_payment", "stale_refused_rail"}}},
 		"wrong clocks and a promoted standby": {[]string{"--nemesis", "clock,failover", "--workload", "lock", "--seed", "1", "--duration", "28s"},
 			map[string][]string{"INV-04": {"failovers", "regrants_across"}, "INV-06": {"lockdb_ahead", "lockdb_behind", "refused_behind"}, "DUR-01": {"standbys_behind"}}},
+		"a full disk of the database that the procedure reads": {[]string{"--nemesis", "disk-full,restore", "--backend", "etcd", "--seed", "2", "--duration", "28s", "--rate", "8"},
+			map[string][]string{"INV-04": {"rewinds", "regrants_across"}, "DUR-01": {"full_paydb", "logs_exhausted", "refused_full"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
