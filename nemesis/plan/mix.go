@@ -59,7 +59,7 @@ func (p Plan) validateRoom() error {
 // right has to serve again first. A plan leaves room for that; should it take longer, the engine waits.
 const (
 	backUpTakes  = time.Second
-	putBackTakes = 1500 * time.Millisecond
+	putBackTakes = time.Second
 	renewTakes   = 2 * time.Second
 	freeingTakes = 500 * time.Millisecond
 	rightTakes   = 500 * time.Millisecond

@@ -68,6 +68,39 @@ func TestWhatAMixIsAboutStaysAndHowMuchGaveWayIsTold(t *testing.T) {
 	}
 }
 
+// The times of a nemesis leave room for whatever follows on its own steps.
+func TestNothingOfANemesisByItselfGivesWayOrIsMoved(t *testing.T) {
+	for _, g := range generators() {
+		if g.name == Partition || g.name == string(Slow) || g.name == Flaky { // whose links may meet
+			continue
+		}
+		for seed := range uint64(50) {
+			for _, p := range []Plan{example(seed), lockExample(seed), onEtcd(example(seed)), onEtcd(lockExample(seed))} {
+				p.Nemesis = g.name
+				if p.Drive = Duration(30 * time.Second); seed%10 == 0 {
+					p.Drive = Duration(5 * time.Minute)
+				}
+				got, err := Generate(p)
+				if err != nil {
+					continue // it does not exist there
+				}
+				want, err := g.steps(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g.name == string(Clock) { // a clock that loses time may do so into the next turn of the one other there is
+					others := func(s Step) bool { return !slices.Contains(p.lockBackend(), contract.Process(s.Target)) }
+					want, got.Steps, got.GivenWay = slices.DeleteFunc(want, others), slices.DeleteFunc(got.Steps, others), 0
+				}
+				slices.SortStableFunc(want, func(a, b Step) int { return int(a.At - b.At) })
+				if got.GivenWay != 0 || g.name != Sweep && text(t, Plan{Steps: got.Steps}) != text(t, Plan{Steps: want}) {
+					t.Fatalf("%s, %s on %s, seed %d: %d steps gave way, and %d of %d are left", g.name, p.Workload, p.Backend, seed, got.GivenWay, len(got.Steps), len(want))
+				}
+			}
+		}
+	}
+}
+
 func TestMixesThatCannotBeAreRefusedByTheirNamesWhateverTheSeed(t *testing.T) {
 	for _, c := range []struct{ mix, backend, says string }{
 		{"restore,restore-unguarded", BackendPG, "one and the same store"},
