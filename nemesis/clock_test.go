@@ -150,8 +150,9 @@ func TestAClockThatWasNotMovedToTheEndIsPutRightAndSaysSo(t *testing.T) {
 	} {
 		w := &watches{breaks: 20}
 		l := moved(t, w, "paydb", how, 1500*time.Millisecond)
+		l.await(t, PhaseHealed, "paydb")
 		failed := l.await(t, PhaseFailed, "paydb")
-		if got := l.phases("paydb"); got != "inject seen heal failed" || !strings.Contains(failed.Msg, "a thread did not stop") || w.by != 0 {
+		if got := l.phases("paydb"); got != "inject seen heal failed healed" || !strings.Contains(failed.Msg, "a thread did not stop") || w.by != 0 {
 			t.Errorf("%s: the log says %q, %q, and it is %s off", name, got, failed.Msg, w.by)
 		}
 	}

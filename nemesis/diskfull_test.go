@@ -153,8 +153,9 @@ func TestADiskThatCouldNotBeKeptFullSaysSo(t *testing.T) {
 func TestADiskThatDidNotStayFullIsFreedAndSaysSo(t *testing.T) {
 	tk := &tank{leaks: true}
 	_, l := fill(t, tk, plan.Step{For: plan.Duration(time.Millisecond)})
+	l.await(t, PhaseHealed, contract.PayDB)
 	failed := l.await(t, PhaseFailed, contract.PayDB)
-	if got := l.phases(contract.PayDB); got != "inject seen heal failed" || !strings.Contains(failed.Msg, "16 MB are free") {
+	if got := l.phases(contract.PayDB); got != "inject seen heal failed healed" || !strings.Contains(failed.Msg, "16 MB are free") {
 		t.Errorf("the log says %q, %q", got, failed.Msg)
 	}
 	if got := strings.Join(tk.done, " "); got != "fill look free writes" {

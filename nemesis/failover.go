@@ -125,13 +125,12 @@ func (e *Engine) failover(ctx context.Context, s plan.Step) error {
 	if !ok {
 		return fmt.Errorf("%s: lockdb of this stack has no standby", s.Fault)
 	}
-	for _, p := range plan.HeldByFailover() {
-		if !e.takeWithin(ctx, p) {
-			e.missed(s, trigger{}, name, e.heldBack(ctx, string(p)))
-			return nil
-		}
-		defer e.release(p)
+	letGo, err := e.takeAll(ctx, plan.HeldByFailover())
+	if err != nil {
+		e.missed(s, trigger{}, name, err.Error())
+		return nil
 	}
+	defer letGo()
 	standby, err := stack.LockStandby()
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Fault, err)

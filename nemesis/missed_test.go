@@ -82,3 +82,29 @@ func TestStepsWhoseTurnNeverCameAreToldOfOneByOne(t *testing.T) {
 		t.Errorf("the log says %q, the engine counts %d", got, e.Status().Failed)
 	}
 }
+
+// How long it takes to put a store in another's place is the machine's business: a step that a plan counts on is late then, and
+// not left out.
+func TestAStepWaitsForWhatIsTakenForLongBeyondItsPatience(t *testing.T) {
+	v := startVictims(t, contract.LockDB)
+	l := newLog()
+	e := NewEngine(plan.Plan{Together: 1, Drive: plan.Duration(time.Minute)}, v, l)
+	e.patience = 20 * time.Millisecond
+	letGo, err := e.takeAll(t.Context(), plan.HeldByFailover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- e.step(t.Context(), time.Now(), plan.Step{Fault: plan.Pause, Target: plan.Target(contract.LockDB), For: plan.Duration(time.Millisecond)})
+	}()
+	select {
+	case <-done:
+		t.Fatalf("it has not waited: %q", l.phases(contract.LockDB))
+	case <-time.After(5 * e.patience):
+	}
+	letGo()
+	if err := <-done; err != nil || l.phases(contract.LockDB) != "inject seen heal healed" {
+		t.Errorf("%v; the log says %q", err, l.phases(contract.LockDB))
+	}
+}

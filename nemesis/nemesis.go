@@ -64,8 +64,8 @@ const (
 // log says so, and the run is none the worse.
 var errUnproven = errors.New("not seen to be healed")
 
-// errFaded is the error of a healing that was done, of a fault whose effect had not lasted until then. The log says so, and
-// the window shows less than it was meant to.
+// errFaded is the error of a healing that was done and seen, of a fault whose effect had not lasted until then. The log says both,
+// and the window shows less than it was meant to.
 var errFaded = errors.New("it is healed, and its effect had not lasted until then")
 
 // slow is a fault whose injection or healing may take longer.
@@ -113,7 +113,8 @@ type Engine struct {
 	grantWait time.Duration // how long a restored store may grant nothing
 
 	mu     sync.Mutex
-	busy   map[contract.Process]chan struct{} // processes that a step holds; closed when it lets go
+	busy   map[contract.Process]*holding  // processes that a step holds
+	freed  map[contract.Process]time.Time // when one was held last
 	window int
 	status Status
 }
@@ -127,7 +128,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]chan struct{}{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]*holding{}, freed: map[contract.Process]time.Time{}}
 }
 
 // Observe takes the next event of the run; it never blocks.
@@ -268,7 +269,8 @@ func (e *Engine) hold(ctx context.Context, s plan.Step, target contract.Process,
 	healErr := f.heal(c)
 	if healErr != nil {
 		log(PhaseFailed, "%v", healErr)
-	} else {
+	}
+	if healErr == nil || errors.Is(healErr, errFaded) { // whatever is excused by the effect ends with it
 		log(PhaseHealed, "%s", healed())
 	}
 	e.close(s, target, injectErr == nil)

@@ -94,7 +94,7 @@ func (e *Engine) links(ctx context.Context, s plan.Step, trig trigger, all []con
 	slices.SortFunc(all, func(a, b contract.Link) int { return cmp.Compare(a.String(), b.String()) })
 	for _, l := range all {
 		p := contract.Process(l.String())
-		if !e.takeWithin(ctx, p) {
+		if !e.takeWithin(ctx, p, false) {
 			e.missed(s, trig, p, e.heldBack(ctx, l.String()))
 			return taken, false
 		}
@@ -135,7 +135,7 @@ func (e *Engine) breakLinks(ctx context.Context, s plan.Step, trig trigger, link
 				e.missed(s, trig, contract.Process(l.String()), why)
 				return
 			}
-			if err := e.hold(ctx, s, contract.Process(l.String()), trig, linkFault(s, h), end); err != nil {
+			if err := e.hold(ctx, s, contract.Process(l.String()), trig, &onLink{fault: linkFault(s, h), e: e, server: l.To}, end); err != nil {
 				errs[i] = fmt.Errorf("%s on %s: %w", s.Fault, l, err)
 			}
 		})
@@ -158,6 +158,36 @@ func (e *Engine) dead(ctx context.Context, s plan.Step, h Hop) (why string) {
 		return fmt.Sprintf("it is not whole, whoever is at its other end may be down: %v", err)
 	}
 	return ""
+}
+
+// AttrHeld names in the log of a window whose effect was not seen who was in another step's hands meanwhile: with nobody at the
+// end of a link, nobody can tell whether it is broken.
+const AttrHeld = "held"
+
+// onLink is a fault of a link whose server another step may take away while its effect is being looked for.
+type onLink struct {
+	fault
+	e      *Engine
+	server contract.Process
+	held   bool
+}
+
+func (f *onLink) limits() (inject, heal time.Duration) { return limits(f.fault) }
+
+func (f *onLink) inject(ctx context.Context) error {
+	begun := time.Now()
+	err := f.fault.inject(ctx)
+	if f.held = err != nil && !errors.Is(err, errAnswered) && f.e.heldSince(f.server, begun); f.held {
+		return fmt.Errorf("another step had %s in its hands: %w", f.server, err)
+	}
+	return err
+}
+
+func (f *onLink) attrs() map[string]string {
+	if !f.held {
+		return nil
+	}
+	return map[string]string{AttrHeld: string(f.server)}
 }
 
 func linkFault(s plan.Step, h Hop) fault {
@@ -186,6 +216,9 @@ const (
 // meanwhile, and nobody answers before he has been started.
 const healsWithin = restartLimit
 
+// errAnswered says that a link is whole that was to be broken.
+var errAnswered = errors.New("a question over the link was answered all the same")
+
 // unanswered returns nil when a question on a fresh connection is not answered for d.
 func unanswered(ctx context.Context, h Hop, d time.Duration) error {
 	q, err := silent(ctx, h, d)
@@ -207,7 +240,7 @@ func silent(ctx context.Context, h Hop, d time.Duration) (Question, error) {
 			}
 			q.Close()
 			if err == nil {
-				return nil, errors.New("a question over the link was answered all the same")
+				return nil, errAnswered
 			}
 		}
 		if !wait(ctx, askEvery) {

@@ -289,6 +289,50 @@ func TestALinkWhoseServerIsDownIsNotBroken(t *testing.T) {
 	}
 }
 
+// Two steps of a mix may meet: whoever was to answer is killed while it is asked whether the link is broken.
+func TestALinkWhoseServerIsTakenAwayMeanwhileIsToldFromOneThatDoesNotBreak(t *testing.T) {
+	const name = "executor-1→lock-server"
+	silent := errors.New("nobody is there")
+	for _, c := range []struct {
+		held contract.Process
+		says error
+		attr string
+	}{{"lock-server", silent, "lock-server"}, {"paydb", silent, ""}, {"lock-server", errAnswered, ""}} {
+		for _, again := range []bool{false, true} { // he is there again by the time that the step gives up
+			l := newLog()
+			e := NewEngine(plan.Plan{Together: 1, Drive: plan.Duration(long)}, victims{}, l)
+			if !e.take(c.held) {
+				t.Fatal("it is held already")
+			}
+			f := &onLink{fault: letGoOf{e, c.held, again, c.says}, e: e, server: contract.LockServer}
+			s := plan.Step{Fault: plan.Cut, Target: name, For: plan.Duration(time.Millisecond)}
+			if err := e.hold(t.Context(), s, name, trigger{}, f, nil); err != nil {
+				t.Fatal(err)
+			}
+			if failed := l.await(t, PhaseFailed, name); failed.Attrs[AttrHeld] != c.attr || (c.attr != "") != strings.Contains(failed.Msg, "another step had lock-server in its hands") {
+				t.Errorf("%+v: the log says %+v", c, failed)
+			}
+		}
+	}
+}
+
+// letGoOf is an injection whose effect is not seen, and in whose middle somebody may be let go of.
+type letGoOf struct {
+	e    *Engine
+	held contract.Process
+	lets bool
+	says error
+}
+
+func (f letGoOf) inject(context.Context) error {
+	if f.lets {
+		f.e.release(f.held)
+	}
+	return f.says
+}
+
+func (f letGoOf) heal(context.Context) error { return nil }
+
 func TestALinkIsHealedWhenWhoeverIsAtItsEndIsThereAgain(t *testing.T) {
 	for _, s := range []plan.Step{{Fault: plan.Cut}, {Fault: plan.Hold}, {Fault: plan.Reset}, {Fault: plan.Slow, Network: &plan.Network{Latency: plan.Duration(time.Hour)}}} {
 		w := &wire{}

@@ -25,7 +25,7 @@ func (f reset) inject(ctx context.Context) error {
 	}
 	switch err := answer(ctx, f.hop, injectTimeout); {
 	case err == nil:
-		return errors.New("a question over the link was answered all the same")
+		return errAnswered
 	case errors.Is(err, ErrSilent):
 		return errors.New("the connection of a question over the link does not break")
 	}

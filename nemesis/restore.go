@@ -43,7 +43,7 @@ const (
 	backUpLimit  = 20 * time.Second
 	loseLimit    = 20 * time.Second
 	putBackLimit = 40 * time.Second
-	grantLimit   = 2 * time.Second
+	grantLimit   = 2 * time.Second // beyond the longest lease where nobody has ended the sessions
 )
 
 // worthLosing is how many tokens a backup must lack: a sequence may skip 32 when its server starts again, and what is granted
@@ -57,6 +57,7 @@ type restore struct {
 	wait    time.Duration // from the stop of the lock server until the guard: nobody believes any more that he holds a key
 	highest *atomic.Int64 // the highest token answered since the backup
 	granted func() *listener
+	ended   func() bool   // the drive has, and with it the load: whoever is let in may ask for nothing
 	within  time.Duration // of the clients' admission somebody is granted something
 
 	lost    bool // or may be
@@ -66,6 +67,17 @@ type restore struct {
 	latest  int64         // that the backup knows of
 	done    string        // by the guard
 	after   time.Duration // their admission somebody was granted something
+	unasked bool          // nobody was, and the drive has ended
+}
+
+// AttrUnasked stands in the log of a restore behind which nobody was granted anything, where the drive had ended by then.
+const AttrUnasked = "unasked"
+
+func (f *restore) attrs() map[string]string {
+	if !f.unasked {
+		return nil
+	}
+	return map[string]string{AttrUnasked: "true"}
 }
 
 func (f *restore) limits() (inject, heal time.Duration) {
@@ -119,6 +131,9 @@ func (f *restore) heal(ctx context.Context) error {
 	case <-over.C:
 	case <-ctx.Done():
 	}
+	if f.unasked = f.ended(); f.unasked {
+		return fmt.Errorf("%w: the drive has ended, and nobody was granted anything within %s", errUnproven, f.within)
+	}
 	return fmt.Errorf("%w: nobody was granted anything within %s", errUnproven, f.within)
 }
 
@@ -153,7 +168,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	if !ok {
 		return fmt.Errorf("%s: what keeps the locks of this stack cannot be put back", s.Fault)
 	}
-	if !e.takeWithin(ctx, name) { // there is one backup at a time
+	if !e.takeWithin(ctx, name, true) { // there is one backup at a time
 		e.missed(s, trigger{}, name, e.heldBack(ctx, string(name)))
 		return nil
 	}
@@ -184,14 +199,18 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 		e.missed(s, trigger{}, name, fmt.Sprintf("the drive has ended, %d tokens after the backup", max(0, highest.Load()-knows)))
 		return nil
 	}
-	letGo, err := e.takeAll(ctx, e.plan.Held())
+	letGo, err := e.takeAll(ctx, e.plan.Held(s.Fault))
 	if err != nil {
 		e.missed(s, trigger{}, name, err.Error())
 		return nil
 	}
 	defer letGo()
-	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: s.Fault == plan.Restore, wait: time.Duration(s.For), highest: &highest,
-		within: e.grantWait, granted: func() *listener { return e.heard.listen(grants) }}, nil)
+	guarded, within := s.Fault == plan.Restore, e.grantWait
+	if !guarded { // whoever holds a key in the backup lawfully has it for another lease, which etcd begins anew
+		within += e.plan.LongestLease()
+	}
+	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: guarded, wait: time.Duration(s.For), highest: &highest,
+		within: within, ended: func() bool { return ctx.Err() != nil }, granted: func() *listener { return e.heard.listen(grants) }}, nil)
 }
 
 // backUp takes a backup. Nobody stops or kills meanwhile what it is taken of.

@@ -23,6 +23,10 @@ type vault struct {
 	next   int64 // where the guard says that it has moved the store; 0: far enough
 	fails  map[string]error
 	during func() // a backup
+
+	losing   func() // when the store is about to be lost
+	admitted func() // when the clients are let in
+
 	mu     sync.Mutex
 	asked  []string
 	lost   time.Time
@@ -44,6 +48,9 @@ func (v *vault) BackUpLocks(context.Context) (LockBackup, int64, error) {
 }
 
 func (v *vault) Lose(context.Context) error {
+	if v.losing != nil {
+		v.losing()
+	}
 	v.lost = time.Now()
 	return v.ask("lose")
 }
@@ -60,7 +67,12 @@ func (v *vault) Guard(context.Context) (int64, string, error) {
 	return cmp.Or(v.next, 1<<40), "moved", v.ask("guard")
 }
 
-func (v *vault) Admit(context.Context) error { return v.ask("admit") }
+func (v *vault) Admit(context.Context) error {
+	if v.admitted != nil {
+		v.admitted()
+	}
+	return v.ask("admit")
+}
 
 // grant has the engine hear of grants, with tokens from 1 on, until stop is called.
 func grant(e *Engine) (stop func()) {
@@ -250,5 +262,74 @@ func TestAStackWithoutABackupCannotBePutBack(t *testing.T) {
 	_, end, _ := story(t, victims{}, newLog(), long, plan.Step{Fault: plan.Restore, Target: plan.LockStore})
 	if err := end(); err == nil || !strings.Contains(err.Error(), "cannot be put back") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Whoever is let in after the drive has ended may ask for nothing. That is told from a store that grants nothing.
+func TestThatNobodyAsksAfterTheDriveIsNotTakenForAStoreThatGrantsNothing(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		v, l := &vault{latest: 50, fails: map[string]error{}}, newLog()
+		e := NewEngine(plan.Plan{Backend: plan.BackendPG, Together: 1, Drive: plan.Duration(long), Steps: []plan.Step{{
+			Fault: plan.Restore, Target: plan.LockStore, Delay: plan.Duration(time.Millisecond), For: plan.Duration(time.Millisecond)}}}, v, l)
+		e.grantWait = 20 * time.Millisecond
+		ctx, end := context.WithCancel(t.Context())
+		v.losing = grant(e)
+		v.admitted = func() {
+			if over {
+				end()
+			}
+		}
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		end()
+		if failed := l.await(t, PhaseFailed, contract.Process(plan.LockStore)); (failed.Attrs[AttrUnasked] != "") != over {
+			t.Errorf("the drive has ended: %t; the log says %+v", over, failed)
+		}
+	}
+}
+
+// Whoever holds a key in the backup has it for another lease where nobody ends his session: that nobody else is granted it
+// until then is no flaw of an unguarded restore.
+func TestAnUnguardedRestoreWaitsForALeaseBeforeItSaysThatNobodyIsGrantedAnything(t *testing.T) {
+	for f, want := range map[plan.Fault]string{plan.RestoreUnguarded: "inject seen heal healed", plan.Restore: "inject seen heal failed"} {
+		v, l := &vault{latest: 50, fails: map[string]error{}}, newLog()
+		e := NewEngine(plan.Plan{Backend: plan.BackendPG, Locks: &plan.Locks{}, Together: 1, Drive: plan.Duration(long), Steps: []plan.Step{{
+			Fault: f, Target: plan.LockStore, Delay: plan.Duration(time.Millisecond), For: plan.Duration(time.Millisecond)}}}, v, l)
+		e.grantWait = 50 * time.Millisecond // and the longest lease is 3 s
+		v.losing = grant(e)
+		v.admitted = func() {
+			time.AfterFunc(10*e.grantWait, func() { e.Observe(granted("executor-1", "k", 1<<41, history.Answered)) })
+		}
+		if err := e.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := l.phases(contract.Process(plan.LockStore)); got != want {
+			t.Errorf("%s: the log says %q", f, got)
+		}
+	}
+}
+
+// Nobody breaks the links to a store that is being put back, nor the database that the procedure reads.
+func TestARestoreHasTheLinksOfItsStoreAndTheProcedureThePaymentsDatabase(t *testing.T) {
+	for f, paydb := range map[plan.Fault]bool{plan.Restore: true, plan.RestoreUnguarded: false} {
+		v, l := &vault{latest: 50, fails: map[string]error{}}, newLog()
+		e := NewEngine(plan.Plan{Backend: plan.BackendPG, Together: 1, Drive: plan.Duration(long), Steps: []plan.Step{{
+			Fault: f, Target: plan.LockStore, Delay: plan.Duration(time.Millisecond), For: plan.Duration(time.Millisecond)}}}, v, l)
+		v.admitted = func() {
+			for name, held := range map[contract.Process]bool{"lockdb": true, "lock-server": true, "lock-server→lockdb": true, "paydb": paydb} {
+				if e.take(name) == held {
+					t.Errorf("%s: it has %s in its hands: %t", f, name, !held)
+				}
+				if !held {
+					e.release(name)
+				}
+			}
+		}
+		stop := grant(e)
+		if err := e.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+		stop()
 	}
 }

@@ -17,8 +17,15 @@ type Leaders interface {
 	Leader(ctx context.Context) (contract.Process, error)
 }
 
-// patience is how long a step waits for a process that another one holds. Afterwards it is not done.
+// patience is how long a step waits for a process that another one holds. Afterwards it is not done. What takes a store away
+// and brings another is waited for as long as there is time: how long that takes is the machine's business.
 const patience = 5 * time.Second
+
+// holding is that a step has a process in its hands.
+type holding struct {
+	over chan struct{} // closed when it lets go
+	long bool          // whoever wants it waits as long as there is time
+}
 
 // target finds whom the step hits and marks it busy; false when the time was up first, or when somebody else held it for
 // too long.
@@ -43,7 +50,7 @@ func (e *Engine) target(ctx context.Context, s plan.Step) (contract.Process, tri
 			return "", trigger{}, false
 		}
 	}
-	if e.takeWithin(ctx, named) {
+	if e.takeWithin(ctx, named, false) {
 		return named, trig, true
 	}
 	e.missed(s, trig, named, e.heldBack(ctx, string(named)))
@@ -133,31 +140,39 @@ func (e *Engine) missed(s plan.Step, trig trigger, target contract.Process, why 
 }
 
 // take marks p as in a step's hands; false when it is in another's.
-func (e *Engine) take(p contract.Process) bool { return e.holder(p) == nil }
+func (e *Engine) take(p contract.Process) bool { return e.holder(p, false) == nil }
 
-// holder takes p, or where another step holds it gives what is closed when that lets go.
-func (e *Engine) holder(p contract.Process) <-chan struct{} {
+// holder takes p, for long or not, or gives how another step holds it.
+func (e *Engine) holder(p contract.Process, long bool) *holding {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if other, held := e.busy[p]; held {
+	if other := e.busy[p]; other != nil {
 		return other
 	}
-	e.busy[p] = make(chan struct{})
+	e.busy[p] = &holding{make(chan struct{}), long}
 	return nil
 }
 
-// takeWithin takes p as soon as it is free, and waits for that no longer than the engine's patience.
-func (e *Engine) takeWithin(ctx context.Context, p contract.Process) bool {
-	over := time.NewTimer(e.patience)
-	defer over.Stop()
+// takeWithin takes p as soon as it is free, and waits for that no longer than the engine's patience, unless p was taken for
+// long, or is to be: such steps are few, and what a run is about.
+func (e *Engine) takeWithin(ctx context.Context, p contract.Process, long bool) bool {
+	tired := time.NewTimer(e.patience)
+	defer tired.Stop()
 	for {
-		other := e.holder(p)
+		other := e.holder(p, long)
 		if other == nil {
 			return true
 		}
+		enough := tired.C
+		if other.long || long {
+			enough = nil
+		}
 		select {
-		case <-other:
-		case <-over.C:
+		case <-other.over:
+			if other.long {
+				tired.Reset(e.patience)
+			}
+		case <-enough:
 			return false
 		case <-ctx.Done():
 			return false
@@ -165,7 +180,7 @@ func (e *Engine) takeWithin(ctx context.Context, p contract.Process) bool {
 	}
 }
 
-// takeAll takes several, or none: then the error says what another step holds.
+// takeAll takes several for long, or none: then the error says what another step holds.
 func (e *Engine) takeAll(ctx context.Context, all []contract.Process) (letGo func(), err error) {
 	var taken []contract.Process
 	letGo = func() {
@@ -174,7 +189,7 @@ func (e *Engine) takeAll(ctx context.Context, all []contract.Process) (letGo fun
 		}
 	}
 	for _, p := range all {
-		if !e.takeWithin(ctx, p) {
+		if !e.takeWithin(ctx, p, true) {
 			letGo()
 			return nil, errors.New(e.heldBack(ctx, string(p)))
 		}
@@ -186,8 +201,16 @@ func (e *Engine) takeAll(ctx context.Context, all []contract.Process) (letGo fun
 func (e *Engine) release(p contract.Process) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if held, ok := e.busy[p]; ok {
-		close(held)
+	if held := e.busy[p]; held != nil {
+		close(held.over)
 		delete(e.busy, p)
+		e.freed[p] = time.Now()
 	}
+}
+
+// heldSince tells whether a step has p in its hands, or has had it since t.
+func (e *Engine) heldSince(p contract.Process, t time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.busy[p] != nil || e.freed[p].After(t)
 }

@@ -100,9 +100,12 @@ func TestAControlThatIsMetAndWhoseRestIsNotKnownIsNotGreen(t *testing.T) {
 
 func TestTheHeadlineSaysHowMuchThePromotedStandbysLacked(t *testing.T) {
 	for says, danger := range map[string]map[string]int64{
-		"2 promoted standbys lacked 12 tokens that had been answered, and the effects of 34 answers in all.": {"failovers": 2, "tokens_lost": 12, "answers_undone": 34},
-		"1 promoted standby lacked 1 token that had been answered, and the effects of 1 answer in all.":      {"failovers": 1, "tokens_lost": 1, "answers_undone": 1},
-		"1 promoted standby lacked nothing that had been answered.":                                          {"failovers": 1},
+		"2 promoted standbys lacked 12 tokens that had been answered, and the effects of 34 answers in all.":                                        {"failovers": 2, "tokens_lost": 12, "answers_undone": 34},
+		"1 promoted standby lacked 1 token that had been answered, and the effects of 1 answer in all.":                                             {"failovers": 1, "tokens_lost": 1, "answers_undone": 1},
+		"1 promoted standby lacked nothing that had been answered.":                                                                                 {"failovers": 1},
+		"2 promoted standbys lacked nothing that had been answered, but for the effects of 1 answer that calls of unknown end may have taken away.": {"failovers": 2, "answers_excused": 1},
+		"1 promoted standby lacked at least 4096 tokens that had been answered, and the effects of at least 5000 answers in all.":                   {"failovers": 1, "tokens_lost": 4096, "answers_undone": 5000, "losses_cut": 1},
+		"1 promoted standby lacked nothing that had been answered; of 1 promoted standby nobody knows what was lacking.":                            {"failovers": 2, "losses_unknown": 1},
 	} {
 		inv := verdict.Invariant{ID: "DUR-01", Status: verdict.Pass, Checked: 1, Danger: danger}
 		run := verdict.Run{Invariants: []verdict.Invariant{inv}, Expect: &verdict.Expectation{DeclaredBy: "failover-async", Must: []string{}, May: []string{"INV-04"}}}

@@ -1,10 +1,17 @@
 package doctor
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"fenceproof/deploy/local/warden"
 	"fenceproof/deploy/process"
@@ -15,6 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	warden.RunIfAsked()
 	RunIfAsked()
+	openedWard()
 	goleak.VerifyTestMain(m)
 }
 
@@ -128,15 +136,68 @@ func TestWhatIsTriedLeavesNothingBehind(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("folders are left: %v %v", left, err)
 	}
-	for _, name := range []string{"volume", "clock", "cgroup"} {
-		if f := all[name]; f.State != Fine {
-			t.Skipf("of what was tried the %s could not be made here, so nothing of it can be left: %s", name, f.Found)
-		}
-	}
-	if _, err := os.Stat(all["cgroup"].Found); err == nil {
-		t.Errorf("cgroup %s is left", all["cgroup"].Found)
-	}
 	if living, err := process.Descendants(os.Getpid()); err != nil || len(living) > 0 {
 		t.Errorf("processes are left: %v %v", living, err)
+	}
+	if f := all["cgroup"]; f.State == Fine {
+		if _, err := os.Stat(f.Found); err == nil {
+			t.Errorf("cgroup %s is left", f.Found)
+		}
+	}
+	for _, name := range []string{"volume", "clock", "cgroup"} {
+		if f := all[name]; f.State != Fine {
+			t.Skipf("of what was tried the %s could not be made here, so nothing of it can have been left: %s", name, f.Found)
+		}
+	}
+}
+
+// wardVariable makes this program one that has a ward, says where, and waits until it is killed.
+const wardVariable = "FENCEPROOF_DOCTOR_TEST_WARD"
+
+func openedWard() {
+	if os.Getenv(wardVariable) == "" {
+		return
+	}
+	w, err := openWard(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(w.dir)
+	_, _ = io.Copy(io.Discard, os.Stdin) // which nobody closes before it is killed
+	os.Exit(1)
+}
+
+func TestAKilledProgramLeavesNothingOfWhatItWasTrying(t *testing.T) {
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), wardVariable+"=1", "TMPDIR="+t.TempDir())
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	dir := strings.TrimSpace(line)
+	if _, there := os.Stat(dir); err != nil || there != nil {
+		t.Errorf("it says %q: %v, %v", line, err, there)
+	}
+	err = c.Process.Kill()
+	if _, ended := c.Process.Wait(); err != nil || ended != nil {
+		t.Fatal(err, ended)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // the pause between two looks at the condition
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s is left", dir)
+		}
 	}
 }

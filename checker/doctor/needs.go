@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Needs are what a run takes of the machine besides programs and room on the disk.
@@ -71,6 +72,32 @@ func (m *Machine) Lacks(ctx context.Context, n Needs) error {
 		return err
 	}
 	return enough(n.Memory, free)
+}
+
+// How often a machine is asked that says no, and how long is waited in between.
+const (
+	asks     = 3
+	askEvery = 3 * time.Second
+)
+
+// Insist asks this machine for what a run needs, and again where it says no: somebody may take its memory for a moment, and a
+// probe come too late while it is busy.
+func Insist(ctx context.Context, n Needs) error { return insist(ctx, n, NewMachine) }
+
+func insist(ctx context.Context, n Needs, look func() *Machine) (err error) {
+	for i := range asks {
+		if i > 0 {
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(askEvery):
+			}
+		}
+		if err = look().Lacks(ctx, n); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // spareMemory is what a run takes besides the disks that it fills, and what the machine should be left.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fenceproof/deploy/vskew"
@@ -40,6 +41,30 @@ func TestAMachineIsAskedOnlyForWhatARunNeedsAndOnlyOnce(t *testing.T) {
 	m.volumes = func(context.Context) error { return errors.New("no mounts") }
 	if err := m.Lacks(t.Context(), Needs{Memory: 1}); err == nil || !strings.Contains(err.Error(), "no mounts") {
 		t.Errorf("where nothing can be mounted it says %v", err)
+	}
+}
+
+// A moment in which somebody else had the memory ends nobody's soak.
+func TestAMachineThatSaysNoIsAskedAgain(t *testing.T) {
+	for _, c := range []struct {
+		noes, asked int
+		says        string
+	}{{0, 1, ""}, {1, 2, ""}, {2, 3, ""}, {99, 3, "2048 MB"}} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			err := insist(t.Context(), Needs{Memory: 1 << 30}, func() *Machine {
+				asked++
+				return &Machine{volumes: func(context.Context) error { return nil }, memory: func() (int64, error) {
+					if asked <= c.noes {
+						return 1 << 30, nil
+					}
+					return 8 << 30, nil
+				}}
+			})
+			if asked != c.asked || (err == nil) != (c.says == "") {
+				t.Errorf("after %d times no it was asked %d times: %v", c.noes, asked, err)
+			}
+		})
 	}
 }
 

@@ -65,12 +65,16 @@ func (w *ward) tellsMovedTime(ctx context.Context, by time.Duration) (err error)
 func heard(ctx context.Context, log string, by time.Duration) error {
 	for {
 		said, err := lastTime(log)
-		if off := time.Until(said) - by; err == nil && off.Abs() < near {
+		off := time.Until(said) - by
+		if err == nil && off.Abs() < near {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("a program whose clock was moved by %s says that it is %s, %v", by, said.UTC().Format(time.RFC3339), err)
+			if err != nil {
+				return fmt.Errorf("a program whose clock was moved by %s does not say what time it is: %w", by, err)
+			}
+			return fmt.Errorf("a program whose clock was moved by %s says that it is %s, which is off by %s", by, said.UTC().Format(time.RFC3339), off.Round(time.Second))
 		case <-time.After(tellEvery):
 		}
 	}

@@ -36,6 +36,9 @@ func openWard(ctx context.Context) (*ward, error) {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
+	if err := w.warden.Guard(ctx, warden.Leftover{Kind: warden.Folder, Path: dir}); err != nil { // should this program be killed
+		return nil, errors.Join(err, w.close(ctx))
+	}
 	return w, nil
 }
 
@@ -61,6 +64,10 @@ func (w *ward) volume(ctx context.Context, _ Surroundings) (State, string, strin
 	folder := filepath.Join(w.dir, "volume")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return Lacking, err.Error(), "make room in " + os.TempDir()
+	}
+	// It goes before the folder that it is in. Nothing is mounted there yet, which is no error then.
+	if err := w.warden.Guard(ctx, warden.Leftover{Kind: warden.Mount, Path: folder}); err != nil {
+		return Lacking, err.Error(), "see what the message names"
 	}
 	dir, err := w.warden.Mount(ctx, warden.Volume{Folder: folder, Bytes: size})
 	if err != nil {

@@ -141,6 +141,7 @@ func (f *durable) promoted(whole bool) {
 	}()
 	if p.began == nil || !whole || f.book.lost[history.LockDB] || f.book.lost[history.Wiretap] {
 		f.unresolved++ // what it began with, or what there was before, is not known whole
+		f.book.failovers.unknown++
 		return
 	}
 	c := before.compare(p.began)
@@ -152,11 +153,14 @@ func (f *durable) promoted(whole bool) {
 	case c.found:
 		f.checked += c.told
 	case before.dropped && !waited: // as much as is remembered
+		count.cut++
 	case before.dropped:
 		c.missed = nil
+		count.unknown++
 		f.doubt("a standby that every commit was to wait for lacks more of what its primary had than is remembered")
 	default:
 		if c.missed = before.broken(p.began); len(c.missed) == 0 {
+			count.unknown++
 			f.doubt("a promoted standby began with rows that its primary's log never had together, so what it lacks is not known")
 		}
 	}
@@ -164,6 +168,7 @@ func (f *durable) promoted(whole bool) {
 	for _, d := range c.missed {
 		if missed[d] = true; p.mayHaveEnded(d) {
 			f.unresolved++
+			count.excused++
 			continue
 		}
 		if count.undone++; d.effect.kind == effectGrant {

@@ -14,6 +14,10 @@ type failovers struct {
 	rows   int64 // keys of which the promoted server had another row than its primary, whoever had been told
 	tokens int64 // that had been answered to acquires, and of which the promoted server knew nothing
 	undone int64 // answers of all kinds whose effects the promoted server lacked
+
+	excused int64 // answers whose effects it lacked, and a call of unknown end may have taken away
+	cut     int64 // promoted servers that lacked more than is remembered
+	unknown int64 // promoted servers that could not be compared
 }
 
 func (f *failovers) hear(e *history.Event) {
@@ -33,7 +37,13 @@ func (f *failovers) counts() map[string]int64 {
 	if f.seen == 0 {
 		return nil
 	}
-	return map[string]int64{
+	all := map[string]int64{
 		verdict.Failovers: f.seen, verdict.StandbysBehind: f.behind, "rows_set_back": f.rows, verdict.TokensLost: f.tokens, verdict.AnswersUndone: f.undone,
 	}
+	for name, n := range map[string]int64{verdict.AnswersExcused: f.excused, verdict.LossesCut: f.cut, verdict.LossesUnknown: f.unknown} {
+		if n > 0 { // hardly ever
+			all[name] = n
+		}
+	}
+	return all
 }

@@ -325,6 +325,10 @@ func TestOfWhatAStandbyLacksTheLatestIsRemembered(t *testing.T) {
 		if n := got.Danger[verdict.AnswersUndone]; got.Found != 0 || got.Status != status || op == "failover-async" && (n < maxMoves/2 || n > maxMoves) {
 			t.Errorf("%s: %s with %d found and %d answers undone: %s", op, got.Status, got.Found, n, got.Reason)
 		}
+		want := map[contract.Op]string{"failover": verdict.LossesUnknown, "failover-async": verdict.LossesCut}[op]
+		if got.Danger[want] != 1 {
+			t.Errorf("%s: it does not tell that more was lost than is remembered: %v", op, got.Danger)
+		}
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 	"fenceproof/nemesis/plan"
 )
 
-// declared is what the steps of a plan break on purpose, nil where they break nothing: such a run is judged as a negative
-// control is. A store that was put back without care grants tokens twice. Workers may not come to an end in time then:
+// declared is what the steps of a plan, or the nemeses that it is of, break on purpose, nil where they break nothing: such a run is
+// judged as a negative control is. By its name a plan without the step that it is about is none that passes. A store that was put back without care grants tokens twice. Workers may not come to an end in time then:
 // with a low token they are late from the start, and wait for the tokens to come past the fences again. A standby that
 // nobody waited for may do the same, and does not where it lacks fewer tokens than a sequence is ahead of itself in the log.
 func declared(p plan.Plan) *verdict.Expectation {
 	has := func(f plan.Fault) bool {
-		return slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Fault == f })
+		return slices.Contains(p.Nemeses(), string(f)) || slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Fault == f })
 	}
 	switch {
 	case has(plan.RestoreUnguarded):

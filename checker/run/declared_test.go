@@ -20,6 +20,10 @@ func TestAPlanThatBreaksSomethingOnPurposeDeclaresIt(t *testing.T) {
 	if c := (Config{Plan: unguarded(), Expect: own}).expecting(); c.Expect != own {
 		t.Errorf("what was asked for became %+v", c.Expect)
 	}
+	named := plan.Plan{Nemesis: "pause,restore-unguarded", Steps: []plan.Step{{Fault: plan.Pause}}}
+	if c := (Config{Plan: named}).expecting(); c.Expect == nil || c.Expect.DeclaredBy != "restore-unguarded" {
+		t.Errorf("a plan of that name without such a step declares %+v, so that it would pass", c.Expect)
+	}
 	p := unguarded()
 	p.Steps[1].Fault = plan.Restore
 	if c := (Config{Plan: p}).expecting(); c.Expect != nil {

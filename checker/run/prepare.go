@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,13 @@ import (
 	"fenceproof/deploy/postgres"
 	"fenceproof/nemesis/plan"
 )
+
+// ErrNotHere says that this machine cannot do a run that another one could, or that it could at another time. Nothing of the run
+// is there.
+var ErrNotHere = errors.New("this machine cannot do it")
+
+// ExitNotHere is the exit status of whoever was asked for such a run.
+const ExitNotHere = 253
 
 // programs are what a run's stack is made from, besides the services' own binaries. What a run has no use for is nil.
 type programs struct {
@@ -38,8 +46,8 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 			return p, fmt.Errorf("the programs of a run are not in %s; `make build` puts them there: %w", cfg.Bin, err)
 		}
 	}
-	if err := doctor.NewMachine().Lacks(ctx, Needs(cfg.Plan)); err != nil {
-		return p, fmt.Errorf("the plan has steps that this machine cannot do; `fenceproof doctor` says what it can: %w", err)
+	if err := doctor.Insist(ctx, Needs(cfg.Plan)); err != nil {
+		return p, fmt.Errorf("%w: the plan has steps that it cannot do now; `fenceproof doctor` says what it can: %w", ErrNotHere, err)
 	}
 	if err := local.RequireSpace(cfg.Runs); err != nil {
 		return p, err

@@ -36,10 +36,12 @@ func (f *flaws) observe(e *history.Event) {
 	case e.Phase == nemesis.PhaseSeen:
 		f.seen[e.Window] = true
 		delete(f.injected, e.Window)
+	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil && e.Attrs[nemesis.AttrHeld] != "" && !f.script:
+		delete(f.injected, e.Window) // two steps of a generated plan met, and nobody can tell
 	case e.Phase == nemesis.PhaseFailed && f.injected[e.Window] != nil:
 		delete(f.injected, e.Window)
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s was not seen (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
-	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && plan.Fault(e.Op).OnStore():
+	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && plan.Fault(e.Op) == plan.Restore && e.Attrs[nemesis.AttrUnasked] == "": // that new holders work at once is what the procedure is for
 		f.unseen = append(f.unseen, fmt.Sprintf("the %s was not seen to be over (window %d): %s", e.Op, e.Window, e.Msg))
 	case e.Phase == nemesis.PhaseFailed && f.seen[e.Window] && (plan.Fault(e.Op) == plan.DiskFull || plan.Fault(e.Op) == plan.Clock):
 		f.unseen = append(f.unseen, fmt.Sprintf("the effect of %s on %s did not last, or was not seen to be over (window %d): %s", e.Op, e.Target, e.Window, e.Msg))
@@ -62,14 +64,18 @@ func qualify(v *verdict.Run, cut string, f *flaws) {
 	if why := v.Gaps[string(history.Run)]; why != "" {
 		v.Doubt("nobody knows how the run ended: its own file is not whole: " + why)
 	}
-	if f := Fencing(v.Settings.Fencing); v.Exit == verdict.ExitPass && v.Expect == nil && f != "" && f != FencingOn {
+	if f := Fencing(v.Settings.Fencing); v.Exit == verdict.ExitPass && !control(v.Expect) && f != "" && f != FencingOn {
 		v.Reason += fmt.Sprintf(", although the fences were not all on (%s): nobody came who would have been refused", f)
 	}
 	switch {
 	case cut == "":
-	case v.Exit == verdict.ExitOpen, v.Exit == verdict.ExitPass && v.Expect == nil: // what it was asked for it did not do
+	case v.Exit == verdict.ExitOpen, v.Exit == verdict.ExitPass && !control(v.Expect): // what it was asked for it did not do
 		v.Doubt(cut)
 	default:
 		v.Reason = cut + "; " + v.Reason
 	}
 }
+
+// control tells whether x is a negative control's, which has shown what it was asked for as soon as that fell. A run whose
+// nemesis declares what it breaks is about everything else as well.
+func control(x *verdict.Expectation) bool { return x != nil && x.DeclaredBy == "" }

@@ -63,18 +63,82 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 	}
 }
 
+// Where two steps of a mix meet it is nobody's fault; a script was written for what each of its steps shows.
+func TestALinkWhoseServerAnotherStepTookAwayIsNoFlawOfAGeneratedPlan(t *testing.T) {
+	for _, c := range []struct {
+		held   string
+		script bool
+		exit   int
+	}{{"lock-server", false, verdict.ExitPass}, {"lock-server", true, verdict.ExitOpen}, {"", false, verdict.ExitOpen}} {
+		v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-04", Status: verdict.Pass}}}
+		v.Conclude()
+		f := newFlaws(c.script)
+		for _, e := range window(1, nemesis.PhaseInject, nemesis.PhaseFailed, nemesis.PhaseHeal, nemesis.PhaseHealed) {
+			if e.Op = "cut"; e.Phase == nemesis.PhaseFailed && c.held != "" {
+				e.Attrs = map[string]string{nemesis.AttrHeld: c.held}
+			}
+			f.observe(&e)
+		}
+		if qualify(v, "", f); v.Exit != c.exit {
+			t.Errorf("%+v: exit status %d: %s", c, v.Exit, v.Reason)
+		}
+	}
+}
+
 // That new holders work at once is what a restore by the procedure is about: where nobody was granted anything it was not seen.
 func TestARestoreBehindWhichNobodyIsGrantedAnythingIsNotExercised(t *testing.T) {
-	for op, exit := range map[contract.Op]int{"restore": verdict.ExitOpen, "restore-unguarded": verdict.ExitOpen, "slow": verdict.ExitPass} {
+	for op, exit := range map[contract.Op]int{"restore": verdict.ExitOpen, "restore, unasked": verdict.ExitPass, "restore-unguarded": verdict.ExitPass, "slow": verdict.ExitPass} {
 		v := &verdict.Run{Invariants: []verdict.Invariant{{ID: "INV-04", Status: verdict.Pass}}}
 		v.Conclude()
 		f := newFlaws(false)
 		for _, e := range window(1, nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal, nemesis.PhaseFailed) {
-			e.Op = op
+			if e.Op = op; op == "restore, unasked" {
+				e.Op, e.Attrs = "restore", map[string]string{nemesis.AttrUnasked: "true"}
+			}
 			f.observe(&e)
 		}
 		if qualify(v, "", f); v.Exit != exit || exit == verdict.ExitOpen && !strings.Contains(v.Reason, "was not seen to be over") {
 			t.Errorf("%s: exit status %d: %s", op, v.Exit, v.Reason)
+		}
+	}
+}
+
+// What a run that was cut short was asked for it did not do. A negative control has done it as soon as that fell.
+func TestARunThatWasCutShortIsInconclusiveUnlessSomethingFellThatItWasToShowOrMustNot(t *testing.T) {
+	held := map[string]verdict.Status{"INV-02": verdict.Pass, "INV-04": verdict.Pass}
+	fell := map[string]verdict.Status{"INV-02": verdict.Pass, "INV-04": verdict.Violated}
+	other := map[string]verdict.Status{"INV-02": verdict.Violated, "INV-04": verdict.Pass}
+	async := &verdict.Expectation{DeclaredBy: "failover-async", Must: []string{}, May: []string{"INV-04"}}
+	unguarded := &verdict.Expectation{DeclaredBy: "restore-unguarded", Must: []string{"INV-04"}}
+	control := &verdict.Expectation{Must: []string{"INV-04"}}
+	for _, c := range []struct {
+		name     string
+		expect   *verdict.Expectation
+		statuses map[string]verdict.Status
+		exit     int
+		overall  verdict.Status
+	}{
+		{"nothing fell", nil, held, verdict.ExitOpen, verdict.Inconclusive},
+		{"something fell", nil, fell, verdict.ExitViolated, verdict.Violated},
+		{"nothing fell of what may", async, held, verdict.ExitOpen, verdict.Inconclusive},
+		{"something fell that may", async, fell, verdict.ExitOpen, verdict.Violated},
+		{"what must fall has not yet", unguarded, held, verdict.ExitOpen, verdict.Inconclusive},
+		{"what must fall has, and the rest is not known", unguarded, fell, verdict.ExitOpen, verdict.Violated},
+		{"something else fell", unguarded, other, verdict.ExitViolated, verdict.Violated},
+		{"a control has shown it", control, fell, verdict.ExitPass, verdict.Violated},
+		{"a control has not", control, held, verdict.ExitOpen, verdict.Pass},
+	} {
+		v := &verdict.Run{}
+		if c.expect != nil {
+			x := *c.expect
+			v.Expect = &x
+		}
+		for _, id := range []string{"INV-02", "INV-04"} {
+			v.Invariants = append(v.Invariants, verdict.Invariant{ID: id, Status: c.statuses[id]})
+		}
+		v.Conclude()
+		if qualify(v, "interrupted", newFlaws(false)); v.Exit != c.exit || v.Overall != c.overall || !strings.HasPrefix(v.Reason, "interrupted; ") {
+			t.Errorf("%s: %s, exit status %d: %s", c.name, v.Overall, v.Exit, v.Reason)
 		}
 	}
 }

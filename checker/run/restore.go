@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -112,7 +113,12 @@ func (b *lockBackup) Guard(ctx context.Context) (next int64, done string, err er
 	var moved moves
 	if b.onEtcd() {
 		err := b.backup.PutBack(ctx, func(ctx context.Context, snapshot, dir string, flags []string) error {
-			g, err := b.guard(ctx, append([]string{"--snapshot", snapshot, "--data-dir", dir}, flags...)...)
+			g, err := insist(ctx, func(ctx context.Context) (guardedTo, error) {
+				if err := os.RemoveAll(dir); err != nil { // what an earlier attempt has left of it
+					return guardedTo{}, fmt.Errorf("remove what restore-guard has left: %w", err)
+				}
+				return b.guard(ctx, append([]string{"--snapshot", snapshot, "--data-dir", dir}, flags...)...)
+			})
 			if err != nil {
 				return err
 			}
@@ -122,7 +128,7 @@ func (b *lockBackup) Guard(ctx context.Context) (next int64, done string, err er
 			return 0, "", err
 		}
 	}
-	g, err := b.insist(ctx)
+	g, err := insist(ctx, func(ctx context.Context) (guardedTo, error) { return b.guard(ctx) })
 	if err != nil {
 		return 0, "", err
 	}
@@ -160,17 +166,18 @@ func orNothing(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-// The store that was just started may have an election yet, and refuse an answer meanwhile. Carrying the guard out twice is
-// safe, as the runbook says.
+// The store that was just started may have an election yet, and paydb, which every step of the guard reads, may have been
+// killed or be without room. Either serves again within a few seconds. Carrying the guard out twice is safe, as the runbook
+// says.
 const (
-	guardAttempts = 5
-	guardEvery    = 500 * time.Millisecond
+	guardFor   = 15 * time.Second
+	guardEvery = 500 * time.Millisecond
 )
 
-// insist runs the guard again where it was refused.
-func (b *lockBackup) insist(ctx context.Context) (done guardedTo, err error) {
-	for attempt := 1; ; attempt++ {
-		if done, err = b.guard(ctx); err == nil || attempt == guardAttempts {
+// insist runs a step of the guard again where it was refused, as an operator would.
+func insist(ctx context.Context, step func(context.Context) (guardedTo, error)) (done guardedTo, err error) {
+	for end := time.Now().Add(guardFor); ; {
+		if done, err = step(ctx); err == nil || time.Now().After(end) {
 			return done, err
 		}
 		select {
@@ -223,7 +230,10 @@ func (b *lockBackup) Admit(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(b.t.evidence.beginEpoch(ctx, b.t.Stack), b.start(ctx, local.LockServer))
+	if err := b.t.evidence.beginEpoch(ctx, b.t.Stack); err != nil {
+		return err
+	}
+	return b.start(ctx, local.LockServer)
 }
 
 func (b *lockBackup) start(ctx context.Context, name string) error {

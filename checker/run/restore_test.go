@@ -1,9 +1,45 @@
 package run
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
+
+// Whoever keeps a step of the procedure from its end for a moment, an election or a paydb that has no room, does not keep the
+// system from coming back; whoever does so for ever is told of.
+func TestAStepOfTheGuardThatIsRefusedIsCarriedOutAgain(t *testing.T) {
+	refused := errors.New("read the highest token in paydb: the database system is starting up")
+	for name, c := range map[string]struct {
+		refusals int
+		err      error
+	}{
+		"at once": {0, nil}, "the second time": {1, nil}, "after seconds": {20, nil}, "never": {1 << 20, refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				done, err := insist(t.Context(), func(context.Context) (guardedTo, error) {
+					if asked++; asked <= c.refusals {
+						return guardedTo{}, refused
+					}
+					return guardedTo{Backend: "etcd"}, nil
+				})
+				if !errors.Is(err, c.err) || (err == nil) != (done.Backend == "etcd") {
+					t.Errorf("asked %d times: %+v, %v", asked, done, err)
+				}
+			})
+		})
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	asked := 0
+	if _, err := insist(ended, func(context.Context) (guardedTo, error) { asked++; return guardedTo{}, refused }); !errors.Is(err, refused) || asked != 1 {
+		t.Errorf("after its time it was asked for %d times: %v", asked, err)
+	}
+}
 
 // The run is judged by what restore-guard says that it did: what it did not say it has not done.
 func TestWhatTheGuardDidIsWhatItSays(t *testing.T) {

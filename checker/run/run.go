@@ -106,11 +106,19 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 func (r *state) describe() string {
 	p := r.cfg.Plan
 	if l := p.Locks; r.cfg.locks() {
-		return fmt.Sprintf("seed %d: %s on %s, nemesis %s (%d steps), %d clients with %d sessions each, %.4g turns/s on %d keys for %s",
-			p.Seed, p.Workload, p.Backend, p.Nemesis, len(p.Steps), l.Clients, l.Sessions, l.Rate, l.Keys, p.Drive)
+		return fmt.Sprintf("seed %d: %s on %s, nemesis %s (%s), %d clients with %d sessions each, %.4g turns/s on %d keys for %s",
+			p.Seed, p.Workload, p.Backend, p.Nemesis, steps(p), l.Clients, l.Sessions, l.Rate, l.Keys, p.Drive)
 	}
-	return fmt.Sprintf("seed %d: %s on %s, nemesis %s (%d steps), fencing %s, %d executors, %.4g payouts/s on %d accounts for %s",
-		p.Seed, p.Workload, p.Backend, p.Nemesis, len(p.Steps), r.cfg.Fencing, p.Executors, p.Rate, p.Accounts, p.Drive)
+	return fmt.Sprintf("seed %d: %s on %s, nemesis %s (%s), fencing %s, %d executors, %.4g payouts/s on %d accounts for %s",
+		p.Seed, p.Workload, p.Backend, p.Nemesis, steps(p), r.cfg.Fencing, p.Executors, p.Rate, p.Accounts, p.Drive)
+}
+
+// steps says how many steps a plan has, and how many of its nemeses' gave way to others.
+func steps(p plan.Plan) string {
+	if p.GivenWay == 0 {
+		return fmt.Sprintf("%d steps", len(p.Steps))
+	}
+	return fmt.Sprintf("%d steps; %d gave way", len(p.Steps), p.GivenWay)
 }
 
 // live is the part of the run in which processes run. Whatever happens, they are gone when it returns, and the history

@@ -112,13 +112,15 @@ const (
 type Check func(args []string) error
 
 // ErrNotHere says that this machine cannot do a run that another one could.
-var ErrNotHere = errors.New("this machine cannot do it")
+var ErrNotHere = run.ErrNotHere
 
 // LeftOut is a cell that is not run: not every nemesis can break every backend or workload, nor can every machine do what a
 // nemesis takes.
 type LeftOut struct {
 	Cell Cell   `json:"cell"`
 	Why  string `json:"why"`
+	// NotHere: another machine could do it.
+	NotHere bool `json:"notHere,omitempty"`
 }
 
 // Validate says what is wrong with s, all of it.
@@ -164,8 +166,9 @@ func (s Settings) Cells(check Check) (cells []Cell, out []LeftOut, err error) {
 		begun, why, here := len(cells), error(nil), true
 		for _, c := range s.product(n) {
 			if refused := check(s.task(c, asVerify(n), s.FirstSeed).Args()); refused != nil {
-				out, why = append(out, LeftOut{c, refused.Error()}), refused
-				here = here && !errors.Is(refused, ErrNotHere)
+				notHere := errors.Is(refused, ErrNotHere)
+				out, why = append(out, LeftOut{c, refused.Error(), notHere}), refused
+				here = here && !notHere
 				continue
 			}
 			cells = append(cells, c)
@@ -186,9 +189,19 @@ func (s Settings) Cells(check Check) (cells []Cell, out []LeftOut, err error) {
 		if _, err := s.draw(c, s.FirstSeed, s.Mixes-1, check); err != nil {
 			return nil, nil, err
 		}
-		cells = append(cells, c)
+		cells, out = append(cells, c), append(out, s.mixesNotHere(c, check)...)
 	}
 	return cells, out, nil
+}
+
+// mixesNotHere are the mixes that are never drawn for a cell because this machine cannot do them.
+func (s Settings) mixesNotHere(c Cell, check Check) (out []LeftOut) {
+	for _, p := range s.pairs() {
+		if err := check(s.task(c, p, s.FirstSeed).Args()); errors.Is(err, ErrNotHere) {
+			out = append(out, LeftOut{Cell{strings.ReplaceAll(p, ",", "+"), c.Backend, c.Workload}, err.Error(), true})
+		}
+	}
+	return out
 }
 
 // product is the cell of a nemesis for every backend and workload.

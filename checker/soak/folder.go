@@ -266,7 +266,7 @@ func excess(lines []Line) []string {
 	var strip, open []string
 	for _, l := range lines {
 		switch {
-		case l.Failed != "" || l.Besides != "" || l.Status == verdict.Violated:
+		case l.Failed != "" || l.LeftOut != "" || l.Besides != "" || l.Status == verdict.Violated:
 		case l.Status == verdict.Pass:
 			strip = append(strip, l.Run)
 		default:

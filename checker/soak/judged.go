@@ -23,6 +23,10 @@ func (c *child) judged(cut, late bool) (Line, error) {
 	why, id := c.wrong(late), c.folder()
 	l := Line{Cell: c.task.Cell, With: c.task.Nemesis, Seed: c.task.Seed, Run: id, Started: time.Now().UTC()}
 	if id == "" {
+		if p := c.cmd.ProcessState; p != nil && p.ExitCode() == run.ExitNotHere && !late {
+			l.LeftOut = run.ErrNotHere.Error() + c.said()
+			return l, nil
+		}
 		if why == "" {
 			why = fmt.Sprintf("verify ended with %s and left no run", c.cmd.ProcessState)
 		}

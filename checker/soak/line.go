@@ -30,6 +30,9 @@ type Line struct {
 	// Failed is set where the harness itself failed: what went wrong. Such a run counts for nothing, and is done again
 	// when the soak is continued, unless it had found a violation.
 	Failed string `json:"failed,omitempty"`
+	// LeftOut is set where the run was not begun: verify refuses it under its seed, or the machine could not do it then. Such
+	// a run counts for nothing, and is tried again when the soak is continued.
+	LeftOut string `json:"leftOut,omitempty"`
 	// Besides is what went wrong in the harness although the run had come to its verdict: the line counts by that, and
 	// the run is not done again.
 	Besides string `json:"besides,omitempty"`
@@ -48,7 +51,7 @@ type Danger struct {
 // status, so a name that leads elsewhere and a status that is none are refused.
 func (l Line) valid() error {
 	switch {
-	case l.Failed != "" && l.Run == "" && l.Status == "": // it failed before there was a folder
+	case (l.Failed != "" || l.LeftOut != "") && l.Run == "" && l.Status == "": // it came to nothing before there was a folder
 		return nil
 	case !run.IsRun(l.Run):
 		return fmt.Errorf("%q is no run's name; restore the line, or remove it to have its run done again", l.Run)
@@ -59,7 +62,7 @@ func (l Line) valid() error {
 }
 
 // counts tells whether the line is one of what was shown. A violation that was found stays one, whatever failed besides.
-func (l Line) counts() bool { return l.Failed == "" || l.Status == verdict.Violated }
+func (l Line) counts() bool { return l.Failed == "" && l.LeftOut == "" || l.Status == verdict.Violated }
 
 func (l Line) key() string { return Key(l.Cell, l.With, l.Seed) }
 

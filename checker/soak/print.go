@@ -66,7 +66,11 @@ func (s *Summary) Markdown() string {
 		b.WriteString("\n")
 	}
 	for _, l := range s.LeftOut {
-		fmt.Fprintf(&b, "There is no %s: %s.\n", l.Cell, strings.TrimSuffix(l.Why, "."))
+		none := "There is no"
+		if l.NotHere {
+			none = "Not run, as the machine could not do it:"
+		}
+		fmt.Fprintf(&b, "%s %s: %s.\n", none, l.Cell, strings.TrimSuffix(l.Why, "."))
 	}
 	if len(s.LeftOut) > 0 {
 		b.WriteString("\n")

@@ -163,11 +163,24 @@ func (s *soak) next(ctx context.Context) (t Task, ok bool, err error) {
 			}
 		}
 		t, s.tasks = s.tasks[0], s.tasks[1:]
-		if !s.done[t.key()] {
-			s.done[t.key()] = true
-			return t, true, nil
+		if s.done[t.key()] {
+			continue
 		}
+		s.done[t.key()] = true
+		if refused := s.Check(t.Args()); refused != nil { // which it was not under the first seed
+			if err := s.leaveOut(Line{Cell: t.Cell, With: t.Nemesis, Seed: t.Seed, Started: time.Now().UTC(), LeftOut: refused.Error()}); err != nil {
+				return Task{}, false, err
+			}
+			continue
+		}
+		return t, true, nil
 	}
+}
+
+// leaveOut keeps that a run was not begun. Whoever calls it has the lock.
+func (s *soak) leaveOut(l Line) error {
+	fmt.Fprintf(s.Out, "soak: %s: left out: %s\n", l.name(), l.LeftOut)
+	return s.folder.add(l)
 }
 
 // one does a run and keeps what it has shown.
@@ -188,11 +201,14 @@ func (s *soak) one(ctx context.Context, t Task) error {
 		fmt.Fprintf(s.Out, "soak: %s: interrupted, not counted\n", t)
 		return c.forget()
 	}
-	s.count++
 	if o.line.Failed != "" {
 		fmt.Fprintf(s.Out, "soak: %s: THE HARNESS FAILED: %s\n", t, o.line.Failed)
 		return errors.Join(fmt.Errorf("%w: %s: %s", ErrHarness, t, o.line.Failed), s.folder.add(o.line))
 	}
+	if o.line.LeftOut != "" {
+		return errors.Join(s.leaveOut(o.line), os.Remove(c.output))
+	}
+	s.count++
 	fmt.Fprintf(s.Out, "soak: %4d  %s: %s after %.0f s%s\n", s.count, t, o.line.Status, o.line.Took.Seconds(), o.line.why())
 	err = s.folder.add(o.line)
 	if o.line.Besides == "" {

@@ -24,6 +24,7 @@ type Summary struct {
 	Cells    []CellSummary  `json:"cells"`
 	LeftOut  []LeftOut      `json:"leftOut,omitempty"`
 	Failures []Line         `json:"failures,omitempty"` // the harness failed, and the run was not done again since
+	NotBegun []Line         `json:"notBegun,omitempty"` // left out, for the machine could not do it then, and not done since
 	Besides  []Line         `json:"besides,omitempty"`  // the harness failed after the run's verdict, which counts
 	Kept     []Kept         `json:"kept,omitempty"`     // runs whose evidence is still there
 	Memory   Memory         `json:"memory"`
@@ -111,7 +112,8 @@ func Summarise(folders ...*Folder) *Summary {
 		s.LeftOut = append(s.LeftOut, f.head.LeftOut...)
 		s.Sessions = append(s.Sessions, f.head.Sessions...)
 		s.Disk.Now += size(f.Dir)
-		s.Failures = append(s.Failures, f.failures()...)
+		s.Failures = append(s.Failures, f.undone(func(l Line) bool { return l.Failed != "" })...)
+		s.NotBegun = append(s.NotBegun, f.undone(func(l Line) bool { return l.Failed == "" && l.LeftOut != "" })...)
 		for _, l := range f.Lines {
 			if l.Besides != "" {
 				s.Besides = append(s.Besides, l)
@@ -174,12 +176,12 @@ func (f *Folder) relative(dir, id string) string {
 	return filepath.ToSlash(path)
 }
 
-// failures are the runs in which the harness failed and that were not done since.
-func (f *Folder) failures() []Line {
+// undone are the runs that came to nothing in one way, and that were not done since.
+func (f *Folder) undone(is func(Line) bool) []Line {
 	done, told := f.done(), map[string]bool{}
 	var all []Line
 	for _, l := range slices.Backward(f.Lines) {
-		if l.Failed != "" && !done[l.key()] && !told[l.key()] {
+		if is(l) && !done[l.key()] && !told[l.key()] {
 			told[l.key()] = true
 			all = append(all, l)
 		}
@@ -307,7 +309,7 @@ func (s *Summary) conclude() {
 	if s.Status != verdict.Pass && s.Status != verdict.Violated {
 		s.Exit = verdict.ExitOpen
 	}
-	s.Reason = s.reason()
+	s.Reason = s.reason() + s.lacks()
 	if n := len(s.Besides); n > 0 {
 		s.Reason += fmt.Sprintf("; besides, the harness failed in %s", s.Besides[0].name())
 		if n > 1 {
@@ -318,6 +320,24 @@ func (s *Summary) conclude() {
 		s.Status, s.Exit = verdict.Worse(s.Status, verdict.Inconclusive), verdict.ExitHarness
 		s.Reason = fmt.Sprintf("the harness itself failed in %s: %s", s.Failures[0].name(), s.Failures[0].Failed)
 	}
+}
+
+// lacks says what was not run although it could have been elsewhere, or at another time.
+func (s *Summary) lacks() string {
+	var names []string
+	for _, l := range s.LeftOut {
+		if l.NotHere {
+			names = append(names, l.Cell.String())
+		}
+	}
+	text := ""
+	if len(names) > 0 {
+		text = fmt.Sprintf("; this machine cannot do, and so has not run, %s", few(names))
+	}
+	if n := len(s.NotBegun); n > 0 {
+		text += fmt.Sprintf("; %s left out, the last of them %s: %s", number(n, "run"), s.NotBegun[n-1].name(), s.NotBegun[n-1].LeftOut)
+	}
+	return text
 }
 
 func (s *Summary) reason() string {

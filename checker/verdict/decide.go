@@ -131,7 +131,8 @@ func (r *Run) Lack(why string) {
 	}
 }
 
-// Exit statuses of a run that came to a verdict. 254 (wrong usage) is the command's own.
+// Exit statuses of a run that came to a verdict. 253 (the machine cannot do what the run takes) and 254
+// (wrong usage) are the command's own.
 const (
 	ExitPass     = 0
 	ExitViolated = 1

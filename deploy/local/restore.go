@@ -92,7 +92,8 @@ func (b *Backup) PutBack(ctx context.Context, make MakeData) error {
 // MakeData makes dir, the data directory of a member of etcd, from a snapshot. flags are etcdutl's own about the member.
 type MakeData func(ctx context.Context, snapshot, dir string, flags []string) error
 
-// saveSnapshot asks one member after the other. Each has all that was committed when it is asked, but for what it is just
+// saveSnapshot asks one member after the other, over the network as anybody would: whoever looks at it meanwhile waits for
+// nothing. Each has all that was committed when it is asked, but for what it is just
 // about to hear.
 func (s *Stack) saveSnapshot(ctx context.Context, file string) error {
 	s.mu.Lock()
@@ -100,7 +101,7 @@ func (s *Stack) saveSnapshot(ctx context.Context, file string) error {
 	s.mu.Unlock()
 	var errs []error
 	for _, m := range members {
-		err := m.do(ctx, func(ctx context.Context) error { return m.Member.SaveSnapshot(ctx, file) })
+		err := m.Member.SaveSnapshot(ctx, file)
 		if err == nil {
 			return nil
 		}

@@ -107,6 +107,21 @@ func TestAThreadThatMayNotBeKeptHasEnded(t *testing.T) {
 	}
 }
 
+// Go never ends a thread that no goroutine is locked to.
+func TestAThreadThatMayBeKeptIsKept(t *testing.T) {
+	threads := map[int]bool{}
+	for range 50 {
+		if err := onThread(func() bool { threads[unix.Gettid()] = true; return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tid := range threads {
+		if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); err != nil {
+			t.Errorf("of %d threads that were kept thread %d is gone: %v", len(threads), tid, err)
+		}
+	}
+}
+
 func TestAProcessThatWasNeverMovedIsPutRightWithoutBeingTouched(t *testing.T) {
 	r := start(t, "reader") // a child of this very process: nobody of its own may redirect it
 	if err := Move(context.Background(), r.pid(), 0); err != nil {

@@ -65,7 +65,7 @@ func onThread(do func() (keep bool)) error {
 		if unix.Gettid() == unix.Getpid() { // Go never ends the first thread; as long as it is ours another goroutine has another one
 			defer runtime.UnlockOSThread()
 			inner := make(chan int, 1)
-			go alone(do, inner)
+			go func() { runtime.LockOSThread(); alone(do, inner) }()
 			ended <- <-inner
 			return
 		}
@@ -83,9 +83,9 @@ func onThread(do func() (keep bool)) error {
 	return nil
 }
 
-// alone runs do on this goroutine's thread, which ends with it where it may not be kept.
+// alone runs do on the thread that this goroutine is locked to, which ends with it where it may not be kept: it stays locked
+// then.
 func alone(do func() (keep bool), ended chan<- int) {
-	runtime.LockOSThread()
 	tid := 0
 	if do() {
 		runtime.UnlockOSThread()

@@ -128,6 +128,9 @@ func moveDescendants(ctx context.Context, root int, by time.Duration) (behind in
 	}
 	for _, s := range family {
 		at, err := offset(s.Pid, s.Start)
+		if by == 0 && errors.Is(err, os.ErrPermission) {
+			continue // who may not read there has written nothing, and it has the true time
+		}
 		if err == nil && at != by {
 			behind++
 			err = move(ctx, s.Pid, s.Start, by)

@@ -88,6 +88,13 @@ var (
 // beside them. What a wrong clock of lockdb's may have done excuses a good deal for a while, so there is more time between
 // two of its turns than that lasts; and it does not come first, as LIN-01 judges what came before.
 func clocks(p Plan) ([]Step, error) {
+	turns := 1 // of what keeps the locks, whose first two movements are those that a pass needs
+	if p.Backend == BackendPG {
+		turns = 2
+	}
+	if err := p.tooShort(clockFirst + time.Duration(3*turns-2)*clockEvery + clockJitter + movedFor.max + clockBreak); err != nil {
+		return nil, err
+	}
 	rng := rand.New(rand.NewPCG(p.Seed, 0x636c6f636b)) // one stream of its own: "clock"
 	keepers := p.lockBackend()
 	var others []Target

@@ -70,6 +70,10 @@ func diskFulls(p Plan) ([]Step, error) {
 	if len(turn) == 0 {
 		return nil, fmt.Errorf("only the disks of databases are filled, and workload %s on %s has none", p.Workload, p.Backend)
 	}
+	// One turn more than there are databases, in whatever order, meets each of them, and a log.
+	if err := p.tooShort(diskFirst + time.Duration(len(p.fillable()))*diskEvery + diskJitter + fullFor.max + diskBreak); err != nil {
+		return nil, err
+	}
 	rng.Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
 	var steps []Step
 	for i := 0; ; i++ {

@@ -50,6 +50,13 @@ func (p Plan) failovers(f Fault, stream uint64) ([]Step, error) {
 	if p.Backend == BackendEtcd {
 		return nil, fmt.Errorf("it is about a database and its standby, and the backend is %s, whose members take over by themselves", BackendEtcd)
 	}
+	least := failoverFirst + failoverJitter + alone.max + barelyBehind.max + failoverBreak
+	if f == FailoverAsync {
+		least += farBehind.max - barelyBehind.max
+	}
+	if err := p.tooShort(least); err != nil {
+		return nil, err
+	}
 	rng := rand.New(rand.NewPCG(p.Seed, stream)) // one stream of its own
 	var steps []Step
 	for i, at := 0, failoverFirst; ; i++ {
@@ -64,14 +71,10 @@ func (p Plan) failovers(f Fault, stream uint64) ([]Step, error) {
 		if at = time.Duration(s.end()) + failoverEvery; f == FailoverAsync {
 			at += asyncEvery - failoverEvery
 		}
-		switch {
-		case time.Duration(s.end()) <= time.Duration(p.Drive)-failoverBreak:
-			steps = append(steps, s)
-		case len(steps) == 0:
-			return nil, fmt.Errorf("a drive of %s is too short for it: give it %s or more", p.Drive, (time.Duration(s.end())+failoverBreak).Round(time.Second)+time.Second)
-		default:
+		if time.Duration(s.end()) > time.Duration(p.Drive)-failoverBreak {
 			return steps, nil
 		}
+		steps = append(steps, s)
 	}
 }
 

@@ -63,14 +63,14 @@ func (p Plan) validateNemesis() error {
 			return fmt.Errorf("nemesis %s stands there twice: %s", name, p.Nemesis)
 		}
 	}
-	return nil
+	return p.validateMix()
 }
 
 // Generate fills in the steps of p for its nemeses, from its seed and nothing else. Where two of a mix would hit the same
-// target at the same time, the one that begins first does.
+// target at the same time, one of them gives way. Whether it refuses depends on everything but the seed.
 func Generate(p Plan) (Plan, error) {
 	p.Schema = Schema
-	if err := errors.Join(p.validateLoad()...); err != nil {
+	if err := errors.Join(append(p.validateLoad(), p.validateRoom())...); err != nil {
 		return Plan{}, err
 	}
 	if p.Nemesis == Script {
@@ -96,24 +96,8 @@ func Generate(p Plan) (Plan, error) {
 		p.Steps = append(p.Steps, steps...)
 	}
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	all := len(p.Steps)
 	p.Steps = p.untangled()
-	return p, p.Validate()
-}
-
-// untangled are p's steps without those by time that begin while somebody or a link that they hit is in another one's hands.
-func (p Plan) untangled() []Step {
-	free := map[Target]Duration{}
-	return slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool {
-		if !s.Timed() {
-			return false
-		}
-		hits := p.hits(s)
-		if slices.ContainsFunc(hits, func(t Target) bool { return s.At < free[t] }) {
-			return true
-		}
-		for _, t := range hits {
-			free[t] = s.end()
-		}
-		return false
-	})
+	p.GivenWay = all - len(p.Steps)
+	return p, errors.Join(p.validateMet(), p.Validate())
 }

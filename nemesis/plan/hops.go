@@ -144,16 +144,11 @@ func (p Plan) routes() (all []Target) {
 
 // hits are the processes or links that a step by time has in its hands.
 func (p Plan) hits(s Step) []Target {
-	if s.Fault.OnStore() || s.Fault.OnStandby() {
-		held := p.Held()
-		if s.Fault.OnStandby() {
-			held = HeldByFailover()
-		}
-		var all []Target
-		for _, held := range held {
-			all = append(all, Target(held))
-		}
-		return all
+	if s.Fault.OnStore() {
+		return named(p.Held(s.Fault))
+	}
+	if s.Fault.OnStandby() {
+		return named(HeldByFailover())
 	}
 	r, err := s.Target.Route()
 	if !s.Fault.OnLink() || err != nil {

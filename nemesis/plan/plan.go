@@ -44,7 +44,9 @@ type Plan struct {
 	// Audits is how many payouts per second an auditor looks up, with their accounts, 0 for none.
 	Audits float64 `json:"audits,omitempty"`
 	// Together is how many faults that wait for an event may be active at once. Steps that begin at a time begin then.
-	Together int    `json:"together"`
+	Together int `json:"together"`
+	// GivenWay is how many steps a generated plan lacks because others have in their hands what they would hit.
+	GivenWay int    `json:"givenWay,omitempty"`
 	Steps    []Step `json:"steps"`
 }
 
@@ -166,6 +168,9 @@ func (p Plan) Validate() error {
 	}
 	if n, noun := p.holders(); len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= n) {
 		bad("together is %d; 1 to %d, and where processes are stopped fewer than the %d %s, or nobody is left to take over", p.Together, MaxTogether, n, noun)
+	}
+	if p.GivenWay < 0 {
+		bad("givenWay is %d; 0, or the number of steps that the plan lacks", p.GivenWay)
 	}
 	for i, s := range p.Steps {
 		if err := s.validate(p); err != nil {

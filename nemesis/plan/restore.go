@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -36,8 +37,15 @@ var restoreAge = span{3500 * time.Millisecond, 4500 * time.Millisecond}
 func (f Fault) OnStore() bool { return f == Restore || f == RestoreUnguarded }
 
 // restores are the steps of nemesis restore, and unguarded ones those of restore-unguarded. There is one of the latter: a
-// second one would be about tokens that the first has spoilt.
-func restores(p Plan) ([]Step, error) { return p.restores(Restore, 0x726573746f7265) } // "restore"
+// second one would be about tokens that the first has spoilt. In a mix there is one of the former as well: while a store is
+// put back, and the longest lease waited for, nothing else is met by anybody.
+func restores(p Plan) ([]Step, error) {
+	steps, err := p.restores(Restore, 0x726573746f7265) // "restore"
+	if len(p.Nemeses()) > 1 {
+		steps = steps[:min(1, len(steps))]
+	}
+	return steps, err
+}
 
 func unguardedRestores(p Plan) ([]Step, error) {
 	steps, err := p.restores(RestoreUnguarded, 0x756e67756172) // "unguar"
@@ -47,6 +55,13 @@ func unguardedRestores(p Plan) ([]Step, error) {
 func (p Plan) restores(f Fault, stream uint64) ([]Step, error) {
 	rng := rand.New(rand.NewPCG(p.Seed, stream)) // one stream of its own
 	every := max(restoreEvery, restoreTakes+p.LongestLease())
+	least := restoreFirst + restoreJitter + restoreAge.max + serviceDown.max + restoreBreak
+	if f == Restore {
+		least += p.LongestLease()
+	}
+	if err := p.tooShort(least); err != nil {
+		return nil, err
+	}
 	var steps []Step
 	for i := 0; ; i++ {
 		s := Step{Fault: f, Target: LockStore, At: Duration(restoreFirst + time.Duration(i)*every + random(rng, 0, restoreJitter)),
@@ -54,14 +69,10 @@ func (p Plan) restores(f Fault, stream uint64) ([]Step, error) {
 		if f == Restore {
 			s.For += Duration(p.LongestLease())
 		}
-		switch {
-		case time.Duration(s.end()) <= time.Duration(p.Drive)-restoreBreak:
-			steps = append(steps, s)
-		case len(steps) == 0:
-			return nil, fmt.Errorf("a drive of %s is too short for it: give it %s or more", p.Drive, (time.Duration(s.end())+restoreBreak).Round(time.Second)+time.Second)
-		default:
+		if time.Duration(s.end()) > time.Duration(p.Drive)-restoreBreak {
 			return steps, nil
 		}
+		steps = append(steps, s)
 	}
 }
 
@@ -74,12 +85,24 @@ func (s Step) end() Duration {
 	return end
 }
 
-// Held are the processes that a step on the lock's store has in its hands.
-func (p Plan) Held() []contract.Process {
-	return append([]contract.Process{contract.LockServer}, p.lockBackend()...)
+// Held are the processes and links that a step on the lock's store has in its hands from the loss on: the lock server, what
+// keeps the locks, and the links to it. The procedure reads paydb as well.
+func (p Plan) Held(f Fault) []contract.Process {
+	held := append([]contract.Process{contract.LockServer}, p.lockBackend()...)
+	if f == Restore {
+		held = append(held, contract.PayDB)
+	}
+	var links []contract.Process
+	for _, l := range p.stackLinks() {
+		if slices.Contains(p.lockBackend(), l.To) {
+			links = append(links, contract.Process(l.String()))
+		}
+	}
+	slices.Sort(links) // whoever takes several takes them in this order
+	return append(held, links...)
 }
 
-// BackedUp are the processes among them that it has in its hands already while it takes a backup.
+// BackedUp are the processes among them that it has in its hands while it takes a backup.
 func (p Plan) BackedUp() []contract.Process { return p.lockBackend() }
 
 // validateRestore refuses a restore of anything else, and one that would not wait for those who were granted something after

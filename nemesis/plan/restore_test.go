@@ -64,12 +64,23 @@ func TestNobodyElseHasTheLocksStoreInItsHandsDuringARestore(t *testing.T) {
 			t.Fatalf("on %s nothing is restored: %+v", backend, p.Steps)
 		}
 		r := p.Steps[at]
-		if held := p.Held(); len(held) != 2 || held[0] != contract.LockServer {
+		keeper := p.lockBackend()[0]
+		want := []contract.Process{contract.LockServer, keeper, contract.PayDB, contract.Process("lock-server→" + keeper)}
+		if held := p.Held(Restore); !slices.Equal(held, want) {
 			t.Errorf("on %s it holds %v", backend, held)
 		}
+		if held := p.Held(RestoreUnguarded); slices.Contains(held, contract.PayDB) {
+			t.Errorf("on %s an unguarded one holds %v, although nobody reads paydb for it", backend, held)
+		}
 		for _, s := range p.Steps {
-			if s.Timed() && s.Fault != Restore && s.At >= r.At && s.At < r.end() && slices.Contains(p.hits(r), s.Target) {
-				t.Errorf("on %s step %+v falls into %+v", backend, s, r)
+			if !s.Timed() || s.Fault == Restore {
+				continue
+			}
+			if s.At < r.end() && s.end() > r.At+r.Delay && slices.Contains(p.hits(r), s.Target) {
+				t.Errorf("on %s step %+v falls behind the loss of %+v", backend, s, r)
+			}
+			if s.At < r.At+Duration(backUpTakes) && s.end() > r.At && s.Target == Target(keeper) {
+				t.Errorf("on %s step %+v falls into the backup of %+v", backend, s, r)
 			}
 		}
 		p.Steps = append(p.Steps, Step{Fault: Kill, Target: Target(contract.LockServer), At: r.At + r.Delay, For: Duration(100 * time.Millisecond)})

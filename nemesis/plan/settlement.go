@@ -94,17 +94,18 @@ func (p Plan) validateOverlaps() error {
 		}
 	}
 	var errs []error
+	held := make([][]grip, len(timed))
+	for i, s := range timed {
+		held[i] = p.grips(s, false)
+	}
 	for i, s := range timed {
 		stopped := most
 		for j, o := range timed {
-			if o.At > s.At || s.At >= o.end() {
-				continue // o is not active when s begins
-			}
-			if o.stops() {
+			if o.stops() && o.At <= s.At && s.At < o.end() {
 				stopped++
 			}
-			if j != i && (j < i || o.At < s.At) {
-				errs = append(errs, p.collision(o, s))
+			if o.At < s.At || o.At == s.At && j < i {
+				errs = append(errs, collision(o, s, held[j], held[i]))
 			}
 		}
 		if n, noun := p.holders(); s.stops() && stopped >= n {
@@ -117,16 +118,15 @@ func (p Plan) validateOverlaps() error {
 // stops tells whether s keeps somebody from working who holds keys. A clock that is wrong keeps nobody.
 func (s Step) stops() bool { return s.Target.holds() && s.Fault != Clock }
 
-// collision refuses a step that begins while another one has its process, or one of its links, in its hands.
-func (p Plan) collision(first, second Step) error {
-	held := p.hits(first)
-	for _, t := range p.hits(second) {
+// collision refuses a step that has a process, or a link, in its hands while another one has it.
+func collision(first, second Step, held, taken []grip) error {
+	for _, g := range taken {
 		switch {
-		case !slices.Contains(held, t):
+		case !slices.ContainsFunc(held, g.overlaps):
 		case second.Fault.OnLink():
-			return fmt.Errorf("%s is broken by %s at %s and by %s again at %s, before it is healed", t, first.Fault, first.At, second.Fault, second.At)
+			return fmt.Errorf("%s is broken by %s at %s and by %s again at %s, before it is healed", g.target, first.Fault, first.At, second.Fault, second.At)
 		default:
-			return fmt.Errorf("%s is stopped at %s and is stopped again at %s, before it goes on", t, first.At, second.At)
+			return fmt.Errorf("%s is stopped at %s and is stopped again at %s, before it goes on", g.target, first.At, second.At)
 		}
 	}
 	return nil

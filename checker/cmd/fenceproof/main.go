@@ -75,7 +75,8 @@ func command() *cobra.Command {
 		Long: `fenceproof runs a payout system for real (two PostgreSQL instances, a lock service, executors, a payment rail),
 stops its processes in the middle of their work, and judges from recorded evidence whether the money stayed right.
 
-Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 254 wrong usage, 255 the harness itself failed.`,
+Exit status: 0 pass, 1 violated, 2 inconclusive or not exercised, 253 this machine cannot do what the run takes, 254 wrong
+usage, 255 the harness itself failed.`,
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              knownCommand,

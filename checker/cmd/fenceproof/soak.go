@@ -35,7 +35,8 @@ func soakCommand() *cobra.Command {
 		Short: "Run nemeses, backends and workloads round after round, each round under another seed, and sum up",
 		Long: `Soak cycles over all cells of nemesis, backend and workload, each round under the next seed, until its time is up or its
 rounds are done. Each run is a process of its own. Cells that a backend or workload does not have, or that this machine cannot do, are
-left out, and said to be. It stops at nothing but a failure of the harness. That its programs were replaced meanwhile is one as
+left out, and said to be; so is a run that the machine cannot do at its time, which is done when the soak is continued. What this
+machine cannot do is named beside what passed. It stops at nothing but a failure of the harness. That its programs were replaced meanwhile is one as
 well: what it has shown would be of two systems.
 
 Its folder holds a line per finished run (soak.ndjson), the summary (summary.json, summary.html), and the runs: of those

@@ -112,6 +112,8 @@ func outcome(v *verdict.Run, err error) error {
 		return &exitError{verdict.ExitViolated, err}
 	case errors.Is(err, run.ErrNotBegun):
 		return &exitError{verdict.ExitOpen, err}
+	case errors.Is(err, run.ErrNotHere):
+		return &exitError{run.ExitNotHere, err}
 	case err != nil:
 		return &exitError{exitHarness, err}
 	case v.Exit != verdict.ExitPass:

@@ -1,0 +1,111 @@
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fenceproof/checker/verdict"
+)
+
+// A machine whose memory somebody else takes for a moment is no failure of the harness: the soak goes on, says what it lacks,
+// and does it when it is continued.
+func TestARunThatTheMachineCouldNotDoIsLeftOutAndToldOfAndDoneWhenTheSoakGoesOn(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `if [ "$seed" = 2 ] && [ ! -e "$runs/../again" ]; then echo "1024 MB are available"; exit 253; fi
+verdict 0 pass`), 3)
+	sum, err := Run(t.Context(), o)
+	if err != nil || sum.Exit != verdict.ExitPass || sum.Counts.Runs != 2 || len(sum.NotBegun) != 1 || len(sum.Failures) != 0 {
+		t.Fatalf("%v, %+v\n%s", err, sum, out)
+	}
+	const says = "all 2 runs passed; 1 run left out, the last of them pause, payout on pg, seed 2: this machine cannot do it; it said: 1024 MB are available"
+	if sum.Reason != says || !strings.Contains(out.String(), "seed 2: left out: this machine cannot do it") {
+		t.Errorf("it says %q\n%s", sum.Reason, out)
+	}
+	if left, err := filepath.Glob(filepath.Join(o.Into, outputDir, "*")); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(o.Into, runsDir)); err != nil || len(entries) != 2 {
+		t.Errorf("the runs are %v, %v", entries, err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Into, "again"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if sum, err = Run(t.Context(), o); err != nil || sum.Counts.Runs != 3 || len(sum.NotBegun) != 0 || sum.Reason != "all 3 runs passed" {
+		t.Errorf("continued: %v, %+v\n%s", err, sum, out)
+	}
+}
+
+func TestACellOfWhichEveryRunWasLeftOutHasNotBeenExercised(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `exit 253`), 2)
+	if sum, err := Run(t.Context(), o); err != nil || sum.Exit != verdict.ExitOpen || len(sum.NotBegun) != 2 || !strings.Contains(sum.Reason, "2 runs left out") {
+		t.Errorf("%v, %+v\n%s", err, sum, out)
+	}
+}
+
+// Whatever verify refuses under a later seed, the soak goes on.
+func TestARunThatIsRefusedUnderALaterSeedIsLeftOut(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `verdict 0 pass`), 3)
+	o.Check = func(args []string) error {
+		if slices.Contains(args, "2") {
+			return errors.New("no time for it")
+		}
+		return nil
+	}
+	if sum, err := Run(t.Context(), o); err != nil || sum.Counts.Runs != 2 || len(sum.NotBegun) != 1 || !strings.Contains(sum.Reason, "seed 2: no time for it") {
+		t.Errorf("%v, %+v\n%s", err, sum, out)
+	}
+}
+
+// That a machine cannot do something is told from that it does not exist, and nobody takes what is left for all there is.
+func TestWhatAMachineCannotDoIsNamedBesideWhatPassed(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `verdict 0 pass`), 1)
+	o.Nemeses, o.Backends = []string{"pause", "clock", "failover"}, []string{"pg", "etcd"}
+	o.Check = func(args []string) error {
+		switch {
+		case slices.Contains(args, "clock"):
+			return fmt.Errorf("%w: tracing is forbidden", ErrNotHere)
+		case slices.Contains(args, "failover") && slices.Contains(args, "etcd"):
+			return errors.New("there is no standby of etcd")
+		}
+		return nil
+	}
+	cells, left, err := o.Cells(o.Check)
+	if err != nil || len(cells) != 3 || len(left) != 3 || !left[0].NotHere || !left[1].NotHere || left[2].NotHere {
+		t.Fatalf("%v left out %+v, %v\n%s", cells, left, err, out)
+	}
+	s := &Summary{LeftOut: left}
+	s.add([]Line{{Cell: cells[0], Status: verdict.Pass}, {Cell: cells[1], Status: verdict.Pass}, {Cell: cells[2], Status: verdict.Pass}}, cells)
+	if want := "all 3 runs passed; this machine cannot do, and so has not run, clock, payout on pg; clock, payout on etcd"; s.Reason != want {
+		t.Errorf("it says %q", s.Reason)
+	}
+	matrix := s.Markdown()
+	for _, want := range []string{"Not run, as the machine could not do it: clock, payout on pg", "There is no failover, payout on etcd: there is no standby of etcd."} {
+		if !strings.Contains(matrix, want) {
+			t.Errorf("the matrix does not say %q:\n%s", want, matrix)
+		}
+	}
+}
+
+func TestAMixThatTheMachineCannotDoIsNotDrawnAndToldOf(t *testing.T) {
+	s := small()
+	s.Nemeses, s.Mixes, s.Backends = []string{"pause", "kill", "clock"}, 1, []string{"pg"}
+	_, out, err := s.Cells(func(args []string) error {
+		if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "clock") }) {
+			return fmt.Errorf("%w: tracing is forbidden", ErrNotHere)
+		}
+		return nil
+	})
+	var mixes []string
+	for _, l := range out {
+		if l.NotHere && strings.Contains(l.Cell.Nemesis, "+") {
+			mixes = append(mixes, l.Cell.String())
+		}
+	}
+	if want := []string{"pause+clock, payout on pg", "kill+clock, payout on pg", "pause+clock, lock on pg", "kill+clock, lock on pg"}; err != nil || !slices.Equal(mixes, want) {
+		t.Errorf("left out are %v, %v", mixes, err)
+	}
+}
