@@ -116,6 +116,21 @@ func (r *resolver) inside(c *call) bool {
 	return c.Sent.T >= r.from && c.Sent.T <= r.to && (c.Back.I == 0 || c.Back.T <= r.to)
 }
 
+// reaches tells whether the epoch may have served a part of c's time.
+func (r *resolver) reaches(c *call) bool {
+	return c.Back.I != 0 && c.Sent.T <= r.to && c.Back.T >= r.from
+}
+
+// part is c as this epoch knows it: what was answered in another one says nothing about this one's state. A failover may have
+// undone what its primary had committed, and a release that was refused by the one may have been carried out by the other.
+func (r *resolver) part(c *call) *call {
+	p := *c
+	p.Sent.T = max(c.Sent.T, r.from)
+	p.Back, p.Type, p.Status, p.Code = Mark{}, contract.Info, 0, ""
+	p.Granted, p.Revoked, p.Floor = 0, 0, 0
+	return &p
+}
+
 // straddling counts the calls that were sent in one epoch and answered in another: nobody knows which of them served it.
 func straddling(k *keyLog, f *frame) (n int64) {
 	at := func(t int64) int { return sort.Search(len(f.Epochs), func(i int) bool { return f.Epochs[i] > t }) }
@@ -130,8 +145,11 @@ func straddling(k *keyLog, f *frame) (n int64) {
 // take picks what belongs to the epoch: the calls, and the log as the life of each grant.
 func (r *resolver) take(k *keyLog) {
 	for _, c := range k.Calls {
-		if r.inside(c) {
+		switch {
+		case r.inside(c):
 			r.calls = append(r.calls, c)
+		case r.reaches(c):
+			r.calls = append(r.calls, r.part(c))
 		}
 	}
 	// They were written down as they were answered.

@@ -323,6 +323,50 @@ func TestAnEpochBeginsWithTheFirstThingThatItsWitnessRecords(t *testing.T) {
 	}
 }
 
+// A synchronous standby takes over. What its primary had committed and nobody was answered is in the primary's log alone, and
+// what asked for it is answered by the standby, which holds the older state: each epoch is right by itself.
+func TestWhatAPrimaryCommittedAndAStandbyUndidIsRightInBothEpochs(t *testing.T) {
+	w := newWorld()
+	w.acquires(10, 20, "ann", 40)
+	w.refused(30, 1010, "ann", contract.OpRelease, 40, 503, contract.NotLeader) // and it was carried out
+	w.removes(35)
+	w.refused(40, 1020, "bob", contract.OpAcquire, 0, 503, contract.NotLeader) // so was this
+	w.puts(45, "bob", 42)
+	w.rows[w.key] = nil
+	w.puts(1000, "ann", 40) // the snapshot
+	w.releases(1030, 1040, "ann", 40)
+	w.acquires(1050, 1060, "bob", 43)
+	events := w.history()
+	for i := range events {
+		if events[i].T >= 1000e6 && events[i].W == history.LockDB {
+			events[i].Epoch = 1
+		}
+	}
+	if f := judge(t, events, DefaultBudget)[key]; f.Sentence != "" || f.Open != "" || f.Counts.Unresolved != 2 {
+		t.Fatalf("%+v", f)
+	}
+}
+
+// The other way round: a release that was sent to the primary is carried out by the standby.
+func TestARequestThatIsCarriedOutInTheNextEpochExplainsWhatIsThere(t *testing.T) {
+	w := newWorld()
+	w.acquires(10, 20, "ann", 40)
+	w.released(30, 1020, "ann", 40)
+	w.rows[w.key] = nil
+	w.puts(1000, "ann", 40)
+	w.removes(1010)
+	w.acquires(1030, 1040, "bob", 41)
+	events := w.history()
+	for i := range events {
+		if events[i].T >= 1000e6 && events[i].W == history.LockDB {
+			events[i].Epoch = 1
+		}
+	}
+	if f := judge(t, events, DefaultBudget)[key]; f.Sentence != "" || f.Open != "" {
+		t.Fatalf("%+v", f)
+	}
+}
+
 func TestAKeyIsLeftOutWhenTheStoresClockWasPutBackOverItsGrant(t *testing.T) {
 	w := newWorld()
 	w.acquires(10, 20, "ann", 1)
