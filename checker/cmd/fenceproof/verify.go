@@ -239,6 +239,9 @@ func (f verifyFlags) config(p plan.Plan, fs *pflag.FlagSet) (run.Config, error) 
 		}
 		cfg.Expect = &e
 	}
+	if err := cfg.Check(); err != nil {
+		return cfg, usage("--fencing: %w", err)
+	}
 	return cfg, nil
 }
 
