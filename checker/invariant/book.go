@@ -57,6 +57,9 @@ type account struct {
 
 	opening, balance, entries int64
 	fence, mark               int64
+	credits                   int64 // how many CREDIT legs stand on it
+	creditor                  *payout
+	credited                  *history.Event
 
 	// The highest token that each fence point is known to have accepted, by an answer that the wiretap saw.
 	payment, rail accepted
@@ -72,7 +75,8 @@ type payout struct {
 	state    contract.State
 	token    int64 // claim token
 	legs     int64 // Σ legs, signed
-	debited  int64 // Σ DEBIT legs, unsigned
+	debited  int64 // Σ DEBIT legs on its own account, unsigned
+	whole    bool  // seen from its insert on: no legs of it can have come before
 
 	prior     []priorCall // requests that a repetition would be a replay of
 	forgotten int64       // the highest token dropped from prior

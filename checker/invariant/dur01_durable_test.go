@@ -159,6 +159,7 @@ func TestWhatWasAnsweredAndIsInTheLogIsDurable(t *testing.T) {
 	end := w.beat("executor-1", w.clock+worldSession)
 	r.answer = answer{status: 200, res: fmt.Sprintf(`{"expiresAt":%q}`, wireTime(end))}
 	w.reply(r)
+	w.order("p9", "bob", 10)
 	move := w.send(history.Event{Op: contract.OpTransfer, Proc: contract.RailProxy, Payout: "p9"})
 	w.move("p9", 10)
 	move.answer = answer{status: 200, res: fmt.Sprintf(`{"railReference":"rail-%d"}`, w.money)}

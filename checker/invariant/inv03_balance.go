@@ -4,6 +4,7 @@
 package invariant
 
 import (
+	"cmp"
 	"fmt"
 
 	"fenceproof/checker/contract"
@@ -12,13 +13,17 @@ import (
 )
 
 // balance compares, after every commit, balance with opening + Σ entries for each account it touched, and for each payout
-// it posted Σ legs with 0, and what its legs take with its amount: books that balance may still hold a payout twice. At the end it holds every payout that is POSTED or FAILED against the journal: at least one
-// transfer of its amount if and only if it was posted. And it holds its own sums against what a SELECT says when all is over.
+// that it posted, or whose legs it touched, Σ legs with 0 and what they take from its account with what they must: its amount
+// where it is POSTED, and nothing before. Books that balance may still hold a payout twice, or not at all, or have somebody else
+// paid. At the end it holds every payout that is POSTED or FAILED against the journal: at least one transfer of its amount
+// if it was posted, none of any amount if it failed, and none that is no payout's. And it holds its own sums against what a
+// SELECT says when all is over.
 type balance struct {
 	findings
 	off   map[*account]int64 // by how much an account is off: a difference is reported when it comes up or changes
 	legs  map[*payout]int64  // the same for a payout's legs
-	taken map[*payout]int64  // the same for what a payout's legs take, where that is not its amount
+	taken map[*payout]int64  // by how much a payout's legs take too much from its account, or too little
+	paid  map[*account]bool  // customers that were reported as credited
 	last  map[*account]*history.Event
 	moved map[string]transfers
 	ends  map[*payout]*history.Event // the commit of a payout's last state, as evidence
@@ -33,8 +38,8 @@ type transfers struct {
 
 func newBalance(b *book, t *tally) *balance {
 	return &balance{
-		findings: findings{id: "INV-03", guarantee: "After every commit each balance is its opening plus the sum of its entries and the legs of a payout cancel out; at the end the rail moved a payout's amount if and only if it is POSTED.", book: b, tally: t},
-		off:      map[*account]int64{}, legs: map[*payout]int64{}, taken: map[*payout]int64{}, last: map[*account]*history.Event{}, moved: map[string]transfers{}, ends: map[*payout]*history.Event{},
+		findings: findings{id: "INV-03", guarantee: "After every commit each balance is its opening plus the sum of its entries, and the legs of a payout cancel out and take its amount from its own account, once, if it is POSTED; at the end the rail moved a payout's amount if it is POSTED, nothing if it is FAILED, and nothing else.", book: b, tally: t},
+		off:      map[*account]int64{}, legs: map[*payout]int64{}, taken: map[*payout]int64{}, paid: map[*account]bool{}, last: map[*account]*history.Event{}, moved: map[string]transfers{}, ends: map[*payout]*history.Event{},
 	}
 }
 
@@ -72,6 +77,11 @@ func (f *balance) commit(t *txn, e *history.Event) {
 		f.account(t.legs[i].account, e)
 		f.payout(t.legs[i].payout, e)
 		f.once(t.legs[i].payout, e)
+		f.credited(t.legs[i].account)
+	}
+	for i := range t.payouts {
+		f.once(t.payouts[i].payout, e)
+		f.credited(t.payouts[i].payout.account)
 	}
 	for i := range t.accounts {
 		f.last[t.accounts[i].account] = f.book.keep(e)
@@ -134,18 +144,37 @@ func (f *balance) payout(p *payout, e *history.Event) {
 	f.report(fmt.Sprintf("the legs of payout %s sum up to %d, not to 0", p.id, p.legs), w, f.last[p.account], f.book.keep(e))
 }
 
-// once holds what the legs of a payout take against its amount: a second pair of legs cancels out as well as the first.
+// once holds what the legs of a payout take from its account against what they must. A second pair of legs cancels out as well
+// as the first, and so does none.
 func (f *balance) once(p *payout, e *history.Event) {
+	var must int64
+	if p.state == contract.Posted {
+		must = p.amount
+	}
+	off := p.debited - must
 	switch {
-	case p.account == nil || p.debited == f.taken[p]:
+	case !p.whole || p.amount == 0 || off == f.taken[p]:
 		return
-	case p.debited == 0 || p.debited == p.amount:
+	case off == 0:
 		delete(f.taken, p)
 		return
 	}
-	f.taken[p] = p.debited
-	f.report(fmt.Sprintf("the legs of payout %s take %d minor units, and its amount is %d", p.id, p.debited, p.amount),
+	f.taken[p] = off
+	f.report(fmt.Sprintf("payout %s of %d minor units is %s, and its legs take %d from its account", p.id, p.amount, p.state, p.debited),
 		want{payout: p.id, account: p.account.id, tokens: [2]int64{p.token}}, f.last[p.account], f.book.keep(e))
+}
+
+// credited reports a customer whose account a leg adds to: payouts take from customers, and pay what they take to nobody here.
+func (f *balance) credited(a *account) {
+	if a == nil || !a.customer || a.credits <= 0 || f.paid[a] {
+		return
+	}
+	f.paid[a] = true
+	w := want{payout: a.creditor.id}
+	if payer := a.creditor.account; payer != nil {
+		w.account, w.key, w.tokens[0] = payer.id, keyPrefix+payer.id, a.creditor.token
+	}
+	f.report(fmt.Sprintf("the legs of payout %s pay customer's account %s", a.creditor.id, a.id), w, f.book.key(w.key).answered.event, f.last[a.creditor.account], a.credited)
 }
 
 // Finish compares the payouts that came to an end with the journal. An end is final, whatever else the log lost.
@@ -157,18 +186,33 @@ func (f *balance) Finish(whole func(history.Witness) bool) {
 		}
 		m := f.moved[id]
 		paid := m.of(p) != nil
+		moved := m.first != nil
 		w := want{payout: id, account: p.account.id, tokens: [2]int64{p.token}}
 		switch {
-		case p.state == contract.Failed && paid:
+		case p.state == contract.Failed && moved:
 			f.checked++
-			f.report(fmt.Sprintf("payout %s is FAILED, but the rail moved its %d minor units of %s (%s)", id, p.amount, p.currency, m.of(p).RailRef),
-				w, append(f.book.railStory(id), m.of(p), f.ends[p])...)
+			f.report(fmt.Sprintf("payout %s is FAILED, but the rail moved %d minor units of %s for it (%s)", id, m.first.Amount, cmp.Or(m.first.Currency, p.currency), m.first.RailRef),
+				w, append(f.book.railStory(id), m.first, f.ends[p])...)
 		case p.state == contract.Posted && !paid && whole(history.Journal):
 			f.checked++
 			f.report(fmt.Sprintf("payout %s is POSTED, but the rail never moved its %d minor units of %s", id, p.amount, p.currency),
 				w, append(f.book.railStory(id), m.first, f.ends[p])...)
 		case paid || whole(history.Journal):
 			f.checked++
+		}
+	}
+	if whole(history.PayDB) {
+		f.orphans()
+	}
+}
+
+// orphans reports the transfers of which paydb knows no payout.
+func (f *balance) orphans() {
+	for _, id := range sortedKeys(f.moved) {
+		f.checked++
+		if p := f.book.payouts[id]; p == nil || p.account == nil {
+			m := f.moved[id].first
+			f.report(fmt.Sprintf("the rail moved %d minor units of %s for client reference %s (%s), which is no payout's", m.Amount, m.Currency, id, m.RailRef), want{payout: id}, m)
 		}
 	}
 }

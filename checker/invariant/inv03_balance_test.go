@@ -18,7 +18,45 @@ func TestBalance(t *testing.T) {
 			token := stall(w, contract.OpPost)
 			w.payouts["p2"].posted = false // nothing says that the legs are there
 			w.do("executor-1", contract.OpPost, "p2", token)
-		}, "INV-01 INV-03 INV-05", map[string]string{"INV-03": "the legs of payout p2 take 200 minor units, and its amount is 100"}},
+		}, "INV-01 INV-03 INV-05", map[string]string{"INV-03": "payout p2 of 100 minor units is POSTED, and its legs take 200 from its account"}},
+		{"a payout is posted and nothing is booked", func(w *world) {
+			w.bookless = true
+			w.pay("executor-1", "p2")
+		}, "INV-03", map[string]string{"INV-03": "payout p2 of 100 minor units is POSTED, and its legs take 0 from its account"}},
+		{"a payout pays another customer", func(w *world) {
+			w.payee = "bob"
+			w.pay("executor-1", "p2")
+		}, "INV-03 INV-05", map[string]string{"INV-03": "the legs of payout p2 pay customer's account bob"}},
+		{"a payout pays him who is to be taken from", func(w *world) {
+			w.swapped = true
+			w.pay("executor-1", "p2")
+		}, "INV-03", map[string]string{"INV-03": "payout p2 of 100 minor units is POSTED, and its legs take 0 from its account"}},
+		{"a payout is booked before it is posted", func(w *world) {
+			token := w.acquire("executor-1", "alice")
+			for _, op := range []contract.Op{contract.OpClaim, contract.OpSubmitted, contract.OpSubmit, contract.OpOutcome} {
+				w.do("executor-1", op, "p2", token)
+			}
+			a, c := w.accounts["alice"], w.accounts["clearing"]
+			was, wasClearing := w.accountRow(a), w.accountRow(c)
+			a.balance, a.fence, c.balance = a.balance-100, token, c.balance+100
+			leg := func(account, direction string) history.Change {
+				return history.Change{Table: "ledger_entry", Kind: history.Insert, New: row{"payout_id": "p2", "account_id": account, "direction": direction, "amount_minor": "100", "fence": itoa(a.fence)}}
+			}
+			w.commit(history.Change{Table: "account", Kind: history.Update, Old: was, New: w.accountRow(a)}, leg("alice", "DEBIT"), leg("clearing", "CREDIT"),
+				history.Change{Table: "account", Kind: history.Update, Old: wasClearing, New: w.accountRow(c)})
+		}, "INV-03", map[string]string{"INV-03": "payout p2 of 100 minor units is RAIL_ACKED, and its legs take 100 from its account"}},
+		{"the rail moves money for nobody's payout", func(w *world) {
+			w.move("5f0c", 7)
+		}, "INV-03", map[string]string{"INV-03": "the rail moved 7 minor units of EUR for client reference 5f0c (rail-3), which is no payout's"}},
+		{"a payout failed and the rail moved another amount for it", func(w *world) {
+			t1 := w.acquire("executor-1", "alice")
+			w.do("executor-1", contract.OpClaim, "p2", t1)
+			w.do("executor-1", contract.OpSubmitted, "p2", t1)
+			w.move("p2", 99)
+			r := w.ask("executor-1", contract.OpOutcome, "p2", t1)
+			r.reports = contract.OutcomeRejected
+			w.complete(r)
+		}, "INV-03", map[string]string{"INV-03": "payout p2 is FAILED, but the rail moved 99 minor units of EUR for it (rail-3)"}},
 		{"the legs of a payout do not cancel out", func(w *world) {
 			stall(w, contract.OpPost)
 			w.commit(history.Change{Table: "ledger_entry", Kind: history.Insert, New: row{"payout_id": "p2", "account_id": "nobody", "direction": "CREDIT", "amount_minor": "5", "fence": "46"}})
@@ -37,7 +75,7 @@ func TestBalance(t *testing.T) {
 			r := w.ask("executor-1", contract.OpOutcome, "p2", t1)
 			r.reports = contract.OutcomeRejected
 			w.complete(r)
-		}, "INV-03", map[string]string{"INV-03": "payout p2 is FAILED, but the rail moved its 100 minor units of EUR (rail-3)"}},
+		}, "INV-03", map[string]string{"INV-03": "payout p2 is FAILED, but the rail moved 100 minor units of EUR for it (rail-3)"}},
 	})
 }
 

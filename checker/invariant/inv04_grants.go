@@ -86,7 +86,7 @@ func (f *grants) observeLog(e *history.Event) {
 		}
 		for i := range e.Changes {
 			if c := &e.Changes[i]; c.Table == "lock_revocation" && c.New != nil {
-				f.raised(c.New["lock_key"], history.Int(c.New["token_floor"]), e)
+				f.raised(c.New["lock_key"], history.Int(c.New["prev_token"]), history.Int(c.New["token_floor"]), e)
 			}
 		}
 	}
@@ -110,10 +110,13 @@ func (f *grants) ladder(key string) *ladder {
 	return l
 }
 
-// raised takes the floor of a revoke in the order of commits. etcd's log names none: there it is the revision itself.
-func (f *grants) raised(key string, floor int64, e *history.Event) {
+// raised takes the floor of a revoke in the order of commits. On etcd it is the revision itself.
+func (f *grants) raised(key string, revoked, floor int64, e *history.Event) {
 	l := f.ladder(key)
 	l.enter(e.Epoch)
+	if floor != 0 && floor <= revoked {
+		f.report(fmt.Sprintf("a revoke of key %s took token %d and set the floor to %d, not above it", key, revoked, floor), want{key: key, tokens: [2]int64{revoked}}, l.event, f.book.keep(e))
+	}
 	if floor > l.floor {
 		l.floor, l.raised = floor, f.book.keep(e)
 	}

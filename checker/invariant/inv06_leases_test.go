@@ -74,6 +74,12 @@ func TestLeases(t *testing.T) {
 			w.endSession("executor-1")
 			w.acquire("executor-1", "alice")
 		}, "INV-06", map[string]string{"INV-06": "executor-1 was granted key payout:alice with token 44 in session session-executor-1, which had ended"}},
+		{"a session that has expired and is not reaped yet is granted a key", func(w *world) {
+			w.acquire("executor-4", "alice")
+			w.release("alice")
+			w.clock += 2 * worldSession
+			w.acquire("executor-4", "alice")
+		}, "INV-06", map[string]string{"INV-06": "executor-4 was granted key payout:alice with token 46 at"}},
 		{"a session beats after it had expired", func(w *world) {
 			w.acquire("executor-4", "alice")
 			opened := w.clock + worldSession

@@ -79,7 +79,7 @@ func TestStates(t *testing.T) {
 			was := w.payoutRow(p)
 			p.state = contract.RailAcked
 			w.commit(history.Change{Table: "payout", Kind: history.Update, Old: was, New: w.payoutRow(p)})
-		}, "INV-08", map[string]string{"INV-08": "payout p1 went from POSTED to RAIL_ACKED, although POSTED is an end"}},
+		}, "INV-03 INV-08", map[string]string{"INV-08": "payout p1 went from POSTED to RAIL_ACKED, although POSTED is an end", "INV-03": "payout p1 of 100 minor units is RAIL_ACKED, and its legs take 100 from its account"}},
 		{"unknown money is called failed", func(w *world) {
 			t1 := w.acquire("executor-1", "alice")
 			w.do("executor-1", contract.OpClaim, "p2", t1)

@@ -152,7 +152,7 @@ func (b *book) readPayout(c *history.Change) {
 	p := b.payout(c.New["payout_id"])
 	if p.account == nil {
 		p.account = b.account(c.New["account_id"])
-		p.account.customer = true
+		p.account.customer, p.whole = true, c.Kind == history.Insert
 		p.amount, p.currency = history.Int(c.New["amount_minor"]), c.New["currency"]
 	}
 	ch := payoutChange{
@@ -196,8 +196,13 @@ func (b *book) readLeg(c *history.Change) {
 		}
 		l := legChange{payout: b.payout(row["payout_id"]), account: b.account(row["account_id"]), amount: history.Int(row["amount_minor"]), fence: history.Int(row["fence"]), sign: sign}
 		if row["direction"] == "DEBIT" {
-			l.payout.debited += sign * l.amount
+			if l.account == l.payout.account {
+				l.payout.debited += sign * l.amount
+			}
 			l.amount = -l.amount
+		} else {
+			l.account.credits += sign
+			l.account.creditor, l.account.credited = l.payout, b.keep(b.txn.event)
 		}
 		l.account.entries += sign * l.amount
 		l.payout.legs += sign * l.amount

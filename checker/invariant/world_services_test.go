@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -83,7 +84,11 @@ func (w *world) transition(r *request, p *worldPayout, a *worldAccount) answer {
 
 // post writes the double entry. With fencing off it is written again, but for the legs, which are there already.
 func (w *world) post(r *request, p *worldPayout, a *worldAccount) {
-	clearing := w.accounts["clearing"]
+	clearing, debit, credit := w.accounts[cmp.Or(w.payee, "clearing")], "DEBIT", "CREDIT"
+	sign := int64(1)
+	if w.swapped {
+		debit, credit, sign = credit, debit, -1
+	}
 	var cs []history.Change
 	change := func(x *worldAccount, amount, fence int64) {
 		old := w.accountRow(x)
@@ -94,13 +99,17 @@ func (w *world) post(r *request, p *worldPayout, a *worldAccount) {
 		cs = append(cs, history.Change{Table: "ledger_entry", Kind: history.Insert, New: row{"entry_id": account + p.id, "payout_id": p.id, "account_id": account,
 			"direction": direction, "amount_minor": itoa(p.amount), "fence": itoa(r.Token)}})
 	}
-	change(a, -p.amount, r.Token)
+	if !w.bookless {
+		change(a, -sign*p.amount, r.Token)
+		if !p.posted {
+			leg(a.id, debit)
+			leg(clearing.id, credit)
+		}
+		change(clearing, sign*p.amount, 0)
+	}
 	if !p.posted {
-		leg(a.id, "DEBIT")
-		leg(clearing.id, "CREDIT")
 		p.postedFence = r.Token
 	}
-	change(clearing, p.amount, 0)
 	old := w.payoutRow(p)
 	p.state, p.posted = contract.Posted, true
 	w.commit(append(cs, history.Change{Table: "payout", Kind: history.Update, Old: old, New: w.payoutRow(p)})...)

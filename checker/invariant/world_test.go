@@ -12,6 +12,7 @@ import (
 // world is a payout system in memory that writes the history that its witnesses would have recorded. It keeps the rules
 // of the contract, but for the two fencing switches; stories that need another fault write the rows themselves.
 type world struct {
+	badBooks
 	paymentOff, railOff bool
 	etcd                bool // the lock's store is etcd: no times in its rows, no renewals in its log
 
@@ -33,6 +34,12 @@ type world struct {
 type worldAccount struct {
 	id                   string
 	balance, fence, mark int64
+}
+
+// What is wrong with a post: nothing is booked, the legs are swapped, another account than clearing is paid.
+type badBooks struct {
+	bookless, swapped bool
+	payee             string
 }
 
 type worldPayout struct {
