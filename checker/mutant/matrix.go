@@ -1,6 +1,7 @@
 package mutant
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,7 @@ type Machine struct {
 // Control is one run of the healthy build.
 type Control struct {
 	Plan string `json:"plan"`
+	With string `json:"with,omitempty"` // the mutant of whose patch it has a part
 	Trial
 }
 
@@ -57,8 +59,12 @@ type Row struct {
 	May      []string `json:"may,omitempty"`
 	MaskedBy string   `json:"maskedBy,omitempty"`
 	Unmasked string   `json:"unmasked,omitempty"`
-	Outcome  Outcome  `json:"outcome"`
-	Why      string   `json:"why,omitempty"`
+	Meets    []string `json:"meets,omitempty"`
+	// ControlHas are the files of the patch that the healthy build has as well.
+	ControlHas []string `json:"controlHas,omitempty"`
+
+	Outcome Outcome `json:"outcome"`
+	Why     string  `json:"why,omitempty"`
 	// KilledBy are those of Must, and Also what else fell in any of the runs.
 	KilledBy []string `json:"killedBy,omitempty"`
 	Also     []string `json:"also,omitempty"`
@@ -104,6 +110,7 @@ func Run(ctx context.Context, o Options, mutants []Mutant) (m *Matrix, dir strin
 		}
 		m.Rows = append(m.Rows, r.row(ctx, b, o, x))
 	}
+	m.pair()
 	m.Controls = r.report()
 	m.Cost = time.Since(began)
 	if err := m.write(dir); err != nil {
@@ -115,9 +122,8 @@ func Run(ctx context.Context, o Options, mutants []Mutant) (m *Matrix, dir strin
 // row builds one mutant and runs it under all of its seeds.
 func (r *runner) row(ctx context.Context, b Builder, o Options, x Mutant) Row {
 	began := time.Now()
-	row := Row{Name: x.Name, Title: x.Title, Breaks: x.Breaks, Source: x.Source, Services: x.Services, Plan: x.Plan,
-		Must: x.Expect.Must, May: x.Expect.May, MaskedBy: x.MaskedBy, Unmasked: x.Unmasked}
-	bin, err := b.Mutant(ctx, x, r.healthy)
+	row := rowOf(x)
+	bin, err := r.builds(ctx, b, x)
 	if err != nil {
 		row.Outcome, row.Why = NoBuild, err.Error()
 		if errors.Is(err, ErrApply) {
@@ -142,6 +148,35 @@ func (r *runner) row(ctx context.Context, b Builder, o Options, x Mutant) Row {
 	}
 	row.conclude()
 	return row
+}
+
+// rowOf is what a mutant says of itself.
+func rowOf(x Mutant) Row {
+	return Row{Name: x.Name, Title: x.Title, Breaks: x.Breaks, Source: x.Source, Services: x.Services, Plan: x.Plan,
+		Must: x.Expect.Must, May: x.Expect.May, MaskedBy: x.MaskedBy, Unmasked: x.Unmasked, Meets: x.Meets, ControlHas: x.ControlHas}
+}
+
+// builds builds x, and what it is compared with where that is not the healthy build as it is.
+func (r *runner) builds(ctx context.Context, b Builder, x Mutant) (all builds, err error) {
+	all.healthy = r.healthy
+	if len(x.ControlHas) > 0 {
+		if all.healthy, err = b.Mutant(ctx, x.control(), r.healthy); err != nil {
+			return all, err
+		}
+	}
+	all.mutant, err = b.Mutant(ctx, x, r.healthy)
+	return all, err
+}
+
+// pair holds every masked mutant against the one without the mask: only where that one was killed would the suite have seen
+// the mistake.
+func (m *Matrix) pair() {
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		if r.Outcome == Masked && !slices.ContainsFunc(m.Rows, func(o Row) bool { return o.Name == r.Unmasked && o.Outcome == Killed }) {
+			r.Outcome, r.Why = NoVerdict, "nothing fell, but "+r.Unmasked+", which has no mask, was not killed"
+		}
+	}
 }
 
 // String is the trial in one line.
@@ -184,7 +219,7 @@ func (r *Row) conclude() {
 	}
 	if len(times) > 0 {
 		slices.Sort(times)
-		r.Median, r.Worst = times[len(times)/2], times[len(times)-1]
+		r.Median, r.Worst = (times[(len(times)-1)/2]+times[len(times)/2])/2, times[len(times)-1]
 	}
 	slices.Sort(r.KilledBy)
 	slices.Sort(r.Also)
@@ -194,13 +229,10 @@ func (r *Row) conclude() {
 func (r *runner) report() []Control {
 	var all []Control
 	for c, t := range r.controls {
-		all = append(all, Control{Plan: c.plan, Trial: *t})
+		all = append(all, Control{Plan: c.plan, With: c.with, Trial: *t})
 	}
 	slices.SortFunc(all, func(a, b Control) int {
-		if n := strings.Compare(a.Plan, b.Plan); n != 0 {
-			return n
-		}
-		return int(int64(a.Seed) - int64(b.Seed))
+		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.With, b.With), cmp.Compare(a.Seed, b.Seed))
 	})
 	return all
 }

@@ -44,12 +44,18 @@ type Mutant struct {
 	// MaskedBy is the guard that keeps the mistake from having an effect, "" where nothing does; Unmasked is then the
 	// mutant without that guard as well.
 	MaskedBy, Unmasked string
+	// Meets are dangers, by the names that the verdict counts them under, without which a run shows nothing: the healthy
+	// build has to have met each of them, and the mutant as well where nothing falls.
+	Meets []string
+	// ControlHas are files of the patch that the healthy build is made with, too. They break nothing; they bring the system
+	// to where the rest of the patch does.
+	ControlHas []string
 
 	files []*gitdiff.File
 }
 
-// binaries lists the services that a mutant can be a build of.
-var binaries = []string{"lock-server", "payment-resource", "rail-proxy", "rail-stub", "payout-executor", "reconciler"}
+// binaries lists the programs that a mutant can be a build of: the services, and the operator's.
+var binaries = []string{"lock-server", "payment-resource", "rail-proxy", "rail-stub", "payout-executor", "reconciler", "lockctl"}
 
 // All reads every mutant, in the order of their names.
 func All() ([]Mutant, error) { return read(patches) }
@@ -130,6 +136,9 @@ func parse(name string, text []byte) (Mutant, error) {
 		"May-Fall":  func(v string) (err error) { m.Expect.May, err = invariants(v); return err },
 		"Masked-By": func(v string) error { m.MaskedBy = v; return nil },
 		"Unmasked":  func(v string) error { m.Unmasked = v; return nil },
+
+		"Meets":       func(v string) error { m.Meets = words(v); return nil },
+		"Control-Has": func(v string) error { m.ControlHas = words(v); return nil },
 	}
 	for key, values := range h {
 		set, ok := fields[key]
@@ -158,7 +167,36 @@ func parse(name string, text []byte) (Mutant, error) {
 	if strings.TrimSpace(preamble) != "" || len(m.files) == 0 {
 		return Mutant{}, fmt.Errorf("after the header there must be differences and nothing else, not %q", preamble)
 	}
-	return m, nil
+	return m, m.controllable()
+}
+
+// controllable says what is wrong with what the healthy build is to have of the patch.
+func (m Mutant) controllable() error {
+	names := make([]string, len(m.files))
+	for i, f := range m.files {
+		names[i] = f.OldName
+	}
+	for _, f := range m.ControlHas {
+		if !slices.Contains(names, f) {
+			return fmt.Errorf("Control-Has: %q is no file of the patch%s", f, contract.Meant(f, names))
+		}
+	}
+	if len(m.ControlHas) >= len(m.files) {
+		return fmt.Errorf("Control-Has: with all of the patch the healthy build would be the mutant")
+	}
+	return nil
+}
+
+// control is what the healthy build has of the patch.
+func (m Mutant) control() Mutant {
+	m.files = slices.DeleteFunc(slices.Clone(m.files), func(f *gitdiff.File) bool { return !slices.Contains(m.ControlHas, f.OldName) })
+	m.Name += "-control"
+	return m
+}
+
+// unmet is which of the dangers that m has to meet were not met.
+func (m Mutant) unmet(met map[string]int64) []string {
+	return slices.DeleteFunc(slices.Clone(m.Meets), func(name string) bool { return met[name] > 0 })
 }
 
 // complete says what the header lacks.

@@ -123,7 +123,7 @@ func TestOnlyWhatItsPatchNamesKillsAMutant(t *testing.T) {
 		{[]string{"INV-02", "INV-05", "INV-04"}, Unexpected},
 		{[]string{"INV-04"}, Unexpected},
 	} {
-		got := judge(m, violated(c.fell...), w, nil)
+		got := judge(m, 0, violated(c.fell...), w, nil)
 		if got.Outcome != c.want || got.Outcome != Killed && got.Why == "" {
 			t.Errorf("%v fell: %+v", c.fell, got)
 		}
@@ -131,12 +131,78 @@ func TestOnlyWhatItsPatchNamesKillsAMutant(t *testing.T) {
 			t.Errorf("found after %d, which says %q", got.Detection, got.Sentence)
 		}
 	}
-	masked := Mutant{MaskedBy: "luck"}
-	if got := judge(masked, violated(), w, nil); got.Outcome != Masked {
-		t.Errorf("nothing fell: %+v", got)
+}
+
+func TestThatNothingFellOfAMaskedMutantCountsOnlyWhereItWasPutToTheTest(t *testing.T) {
+	met := func(v *verdict.Run, n int64) *verdict.Run {
+		v.Invariants[1].Danger = map[string]int64{"duplicates_refused": n}
+		return v
 	}
-	if got := judge(masked, violated("INV-02"), w, nil); got.Outcome != Unmasked || got.Why == "" {
-		t.Errorf("something fell of a masked one: %+v", got)
+	doubtful := violated()
+	doubtful.Invariants[0].Status = verdict.Inconclusive
+	doubtful.Conclude()
+	m := Mutant{MaskedBy: "luck", Meets: []string{"duplicates_refused"}}
+	for name, c := range map[string]struct {
+		v     *verdict.Run
+		steps int
+		want  Outcome
+	}{
+		"the danger was met":     {met(violated(), 1), 2, Masked},
+		"the danger was not met": {met(violated(), 0), 2, NoVerdict},
+		"a step had no effect":   {met(violated(), 1), 1, NoVerdict},
+		"something fell":         {met(violated("INV-02"), 1), 2, Unmasked},
+		"nobody can know":        {met(doubtful, 1), 2, NoVerdict},
+	} {
+		got := judge(m, 2, c.v, &run.Watch{Steps: c.steps}, nil)
+		if got.Outcome != c.want || got.Outcome != Masked && got.Why == "" {
+			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		}
+	}
+	open := Mutant{Expect: verdict.Expectation{Must: []string{doubtful.Invariants[0].ID}}}
+	if got := judge(open, 0, doubtful, &run.Watch{}, nil); got.Outcome != NoVerdict {
+		t.Errorf("whether what had to fall fell is not known: %+v", got)
+	}
+}
+
+func TestAMaskIsOneOnlyWhereTheMutantWithoutItWasKilled(t *testing.T) {
+	for want, unmasked := range map[Outcome][]Row{
+		Masked:    {{Name: "bare", Outcome: Killed}},
+		NoVerdict: {{Name: "bare", Outcome: Survived}},
+	} {
+		m := Matrix{Rows: append([]Row{{Name: "x", Outcome: Masked, Unmasked: "bare"}}, unmasked...)}
+		if m.pair(); m.Rows[0].Outcome != want {
+			t.Errorf("%+v", m.Rows[0])
+		}
+	}
+	alone := Matrix{Rows: []Row{{Name: "x", Outcome: Masked, Unmasked: "bare"}}}
+	if alone.pair(); alone.Good() || !strings.Contains(alone.Rows[0].Why, "bare") {
+		t.Errorf("%+v", alone.Rows)
+	}
+}
+
+func TestTheMedianOfAnEvenNumberIsBetweenTheTwoInTheMiddle(t *testing.T) {
+	r := Row{Must: []string{"INV-02"}}
+	for _, d := range []time.Duration{8, 2, 4, 20} {
+		r.Trials = append(r.Trials, Trial{Outcome: Killed, Detection: d})
+	}
+	if r.conclude(); r.Median != 6 || r.Worst != 20 {
+		t.Errorf("median %d, worst %d", r.Median, r.Worst)
+	}
+}
+
+func TestTheHealthyBuildHasAPartOfThePatchOnlyWhereThatIsSaid(t *testing.T) {
+	both := differences + strings.ReplaceAll(differences, "a.txt", "b.txt")
+	m, err := parse("x", []byte(header+"Control-Has: system/b.txt\n"+both))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.control(); c.Name == m.Name || len(c.files) != 1 || c.files[0].OldName != "system/b.txt" || len(m.files) != 2 {
+		t.Errorf("the healthy build has %+v", c)
+	}
+	for _, has := range []string{"system/c.txt", "system/a.txt system/b.txt"} {
+		if _, err := parse("x", []byte(header+"Control-Has: "+has+"\n"+both)); err == nil || !strings.Contains(err.Error(), "Control-Has") {
+			t.Errorf("%s: %v", has, err)
+		}
 	}
 }
 

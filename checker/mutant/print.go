@@ -68,7 +68,8 @@ An assertion that was never seen red is decoration. A mutant is a deliberately b
 if under every seed all invariants that had to fall fell and none fell that may not, and if the healthy build passes
 under the same plan and seed with every step of the plan having had its effect. A patch that does not apply, a build that
 fails, a service that does not start, and a control that is not clean are no kill. Where another guard masks a mistake
-nothing falls; then the mutant without both guards shows that the suite would have seen it.
+under its plan nothing falls, although every step of the plan had its effect and the danger was met; then the mutant without
+both guards shows that the suite would have seen it.
 
 ` + "`make mutants`" + ` makes this page; ` + "`make mutants ONLY=name`" + ` runs one. Detection is the time from the beginning of the drive
 until the last of the invariants that had to fall was found violated.
@@ -89,6 +90,12 @@ until the last of the invariants that had to fall was found violated.
 func (r Row) section(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s\n\n%s. %s\n\n", r.Name, r.Title, r.Breaks)
 	fmt.Fprintf(b, "- Source: %s\n- Built from it: %s; plan `%s`\n", r.Source, strings.Join(r.Services, ", "), r.Plan)
+	if len(r.ControlHas) > 0 {
+		fmt.Fprintf(b, "- The healthy build beside it has the change of %s as well\n", strings.Join(r.ControlHas, ", "))
+	}
+	if len(r.Meets) > 0 {
+		fmt.Fprintf(b, "- Has to be met: %s\n", strings.Join(r.Meets, ", "))
+	}
 	if r.MaskedBy != "" {
 		fmt.Fprintf(b, "- Masked by %s. Without the mask: [%s](#%s)\n", r.MaskedBy, r.Unmasked, r.Unmasked)
 		return

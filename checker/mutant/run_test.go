@@ -56,9 +56,16 @@ func TestMutantsAreKilledByWhatTheirPatchesNameAndByNothingElse(t *testing.T) {
 }
 
 func TestAMutantWhoseControlIsNotCleanIsNoKill(t *testing.T) {
-	r := &runner{controls: map[control]*Trial{{"hammer", 1}: {Outcome: Dirty, Why: "INV-04 violated"}}}
-	trial := r.mutantRun(t.Context(), "nowhere", Mutant{Plan: "hammer"}, 1)
+	r := &runner{controls: map[control]*Trial{
+		{plan: "hammer", seed: 1}: {Outcome: Dirty, Why: "INV-04 violated"},
+		{plan: "hammer", seed: 2}: {Outcome: Masked, met: map[string]int64{"takeovers": 3}},
+	}}
+	trial := r.mutantRun(t.Context(), builds{}, Mutant{Plan: "hammer"}, 1)
 	if trial.Outcome != Dirty || !strings.Contains(trial.Why, "INV-04 violated") {
+		t.Errorf("%+v", trial)
+	}
+	trial = r.mutantRun(t.Context(), builds{}, Mutant{Plan: "hammer", Meets: []string{"takeovers", "duplicates_refused"}}, 2)
+	if trial.Outcome != Dirty || !strings.Contains(trial.Why, "it has not met duplicates_refused") {
 		t.Errorf("%+v", trial)
 	}
 }

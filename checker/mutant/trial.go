@@ -45,7 +45,11 @@ type Trial struct {
 	Detection time.Duration `json:"detection"` // nanoseconds, as all durations here
 	Cost      time.Duration `json:"cost"`
 	Sentence  string        `json:"sentence,omitempty"` // of the first violation of the first invariant that had to fall
-	Run       string        `json:"run,omitempty"`      // the run's folder
+	// Steps is how many of the plan's steps had had their effect when the run ended: a kill ends it.
+	Steps int    `json:"steps"`
+	Run   string `json:"run,omitempty"` // the run's folder
+
+	met map[string]int64 // dangers, by their names
 }
 
 // runner runs builds under plans.
@@ -59,7 +63,11 @@ type runner struct {
 type control struct {
 	plan string
 	seed uint64
+	with string // the mutant of whose patch it has a part, "" for a build as it is
 }
+
+// builds are the folders of a mutant's binaries, and of those that it is compared with.
+type builds struct{ mutant, healthy string }
 
 // verify is one run of the binaries in bin under m's plan and a seed.
 func (r *runner) verify(ctx context.Context, bin string, m Mutant, seed uint64, expect *verdict.Expectation) (*verdict.Run, *run.Watch, time.Duration, error) {
@@ -81,12 +89,15 @@ func (r *runner) verify(ctx context.Context, bin string, m Mutant, seed uint64, 
 
 // healthyRun is the healthy build under m's plan and a seed, once for all mutants that share them. It has to pass, and
 // every step of a script has to have had its effect: otherwise the same plan proves nothing about the mutant.
-func (r *runner) healthyRun(ctx context.Context, m Mutant, seed uint64) *Trial {
-	c := control{m.Plan, seed}
+func (r *runner) healthyRun(ctx context.Context, bin string, m Mutant, seed uint64) *Trial {
+	c := control{plan: m.Plan, seed: seed}
+	if len(m.ControlHas) > 0 {
+		c.with = m.Name
+	}
 	if t := r.controls[c]; t != nil {
 		return t
 	}
-	v, w, cost, err := r.verify(ctx, r.healthy, m, seed, nil)
+	v, w, cost, err := r.verify(ctx, bin, m, seed, nil)
 	t := &Trial{Seed: seed, Outcome: Masked, Cost: cost}
 	p, _ := m.plan(seed) // it was read before
 	switch {
@@ -98,7 +109,7 @@ func (r *runner) healthyRun(ctx context.Context, m Mutant, seed uint64) *Trial {
 		t.Outcome, t.Why = Dirty, fmt.Sprintf("%d of the plan's %d steps had their effect", w.Steps, len(p.Steps))
 	}
 	if v != nil {
-		t.Run = v.ID
+		t.Run, t.Steps, t.met = v.ID, w.Steps, dangers(v)
 	}
 	if ctx.Err() == nil {
 		r.controls[c] = t
@@ -107,29 +118,46 @@ func (r *runner) healthyRun(ctx context.Context, m Mutant, seed uint64) *Trial {
 }
 
 // mutantRun is a mutant's build under its plan and a seed.
-func (r *runner) mutantRun(ctx context.Context, bin string, m Mutant, seed uint64) Trial {
-	if c := r.healthyRun(ctx, m, seed); c.Outcome != Masked {
-		return Trial{Seed: seed, Outcome: Dirty, Why: "the healthy build under the same plan and seed: " + c.Why, Run: c.Run}
+func (r *runner) mutantRun(ctx context.Context, bin builds, m Mutant, seed uint64) Trial {
+	c := r.healthyRun(ctx, bin.healthy, m, seed)
+	why := c.Why
+	if unmet := m.unmet(c.met); c.Outcome == Masked && len(unmet) > 0 {
+		why = "it has not met " + strings.Join(unmet, ", ")
+	}
+	if why != "" {
+		return Trial{Seed: seed, Outcome: Dirty, Why: "the healthy build under the same plan and seed: " + why, Run: c.Run}
 	}
 	var expect *verdict.Expectation
 	if m.MaskedBy == "" {
 		expect = &verdict.Expectation{Must: slices.Clone(m.Expect.Must), May: slices.Clone(m.Expect.May)}
 	}
-	v, w, cost, err := r.verify(ctx, bin, m, seed, expect)
-	t := judge(m, v, w, err)
+	v, w, cost, err := r.verify(ctx, bin.mutant, m, seed, expect)
+	p, _ := m.plan(seed) // it was read before
+	t := judge(m, len(p.Steps), v, w, err)
 	t.Seed, t.Cost = seed, cost
 	return t
 }
 
-// judge says what one run of a mutant has come to.
-func judge(m Mutant, v *verdict.Run, w *run.Watch, err error) Trial {
+// dangers are all that v counts, under all of its invariants.
+func dangers(v *verdict.Run) map[string]int64 {
+	all := map[string]int64{}
+	for _, i := range v.Invariants {
+		for name, n := range i.Danger {
+			all[name] = max(all[name], n)
+		}
+	}
+	return all
+}
+
+// judge says what one run of a mutant, under a plan of so many steps, has come to.
+func judge(m Mutant, steps int, v *verdict.Run, w *run.Watch, err error) Trial {
 	switch {
 	case errors.Is(err, run.ErrBoot):
 		return Trial{Outcome: NoBoot, Why: err.Error()}
 	case err != nil:
 		return Trial{Outcome: NoVerdict, Why: err.Error()}
 	}
-	t := Trial{Run: v.ID}
+	t := Trial{Run: v.ID, Steps: w.Steps, met: dangers(v)}
 	for _, i := range v.Invariants {
 		if i.Status != verdict.Violated {
 			continue
@@ -140,10 +168,7 @@ func judge(m Mutant, v *verdict.Run, w *run.Watch, err error) Trial {
 		}
 	}
 	if m.MaskedBy != "" {
-		t.Outcome = Masked
-		if v.Exit != verdict.ExitPass {
-			t.Outcome, t.Why = Unmasked, v.Reason
-		}
+		t.Outcome, t.Why = masked(m, steps, v, t)
 		return t
 	}
 	x := m.Expect
@@ -151,6 +176,10 @@ func judge(m Mutant, v *verdict.Run, w *run.Watch, err error) Trial {
 	switch {
 	case len(x.Surplus) > 0:
 		t.Outcome, t.Why = Unexpected, strings.Join(x.Surplus, ", ")+" fell, which may not"
+	case len(x.Missing) > 0 && slices.ContainsFunc(v.Invariants, func(i verdict.Invariant) bool {
+		return i.Status == verdict.Inconclusive && slices.Contains(x.Missing, i.ID)
+	}):
+		t.Outcome, t.Why = NoVerdict, v.Reason
 	case len(x.Missing) > 0:
 		t.Outcome, t.Why = Survived, strings.Join(x.Missing, ", ")+" did not fall"
 	default:
@@ -160,4 +189,20 @@ func judge(m Mutant, v *verdict.Run, w *run.Watch, err error) Trial {
 		}
 	}
 	return t
+}
+
+// masked says what a run of a masked mutant has come to. That nothing fell shows something only where the run was put to
+// the test: every step of its plan had its effect, and the dangers that the mask guards against were met.
+func masked(m Mutant, steps int, v *verdict.Run, t Trial) (o Outcome, why string) {
+	switch unmet := m.unmet(t.met); {
+	case len(t.Violated) > 0:
+		return Unmasked, v.Reason
+	case v.Exit != verdict.ExitPass:
+		return NoVerdict, v.Reason
+	case t.Steps < steps:
+		return NoVerdict, fmt.Sprintf("nothing fell, but %d of the plan's %d steps had their effect", t.Steps, steps)
+	case len(unmet) > 0:
+		return NoVerdict, "nothing fell, but it has not met " + strings.Join(unmet, ", ")
+	}
+	return Masked, ""
 }

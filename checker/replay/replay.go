@@ -45,5 +45,5 @@ func of(h history.Header) (cfg run.Config, err error) {
 			return cfg, fmt.Errorf("the history's header says fencing %q%s", f, contract.Meant(string(f), run.Fencings()))
 		}
 	}
-	return cfg, nil
+	return cfg, cfg.Check()
 }

@@ -74,12 +74,13 @@ func TestARunIsDoneAgainWithItsPlanItsFencingAndItsExpectation(t *testing.T) {
 
 func TestAHistoryThatDoesNotSayWhatTheRunWasToldIsRefused(t *testing.T) {
 	p := example(t, plan.PayoutWorkload)
-	wrong := p
-	wrong.Backend = "redis"
+	wrong, short := p, p
+	wrong.Backend, short.Funds = "redis", 9_999
 	for says, dir := range map[string]string{
 		`header has no "config"`:       recorded(t, p, ""),
 		`fencing "of"; did you mean`:   recorded(t, p, `{"settings": {"fencing": "of", "seed": "1"}}`), // it would have switched the fences off
 		`backend "redis" is not known`: recorded(t, wrong, `{"settings": {"seed": "1"}}`),
+		"fencing is rail-off: want of": recorded(t, short, `{"settings": {"fencing": "rail-off", "seed": "1"}}`),
 		"no such file":                 filepath.Join(t.TempDir(), "nowhere"),
 	} {
 		if _, err := Of(dir); err == nil || !strings.Contains(err.Error(), says) {

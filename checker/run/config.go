@@ -52,6 +52,15 @@ func (f Fencing) Payment() bool { return f == FencingOn || f == FencingRailOff }
 // Rail tells whether fence point 2 is on.
 func (f Fencing) Rail() bool { return f == FencingOn || f == FencingPaymentOff }
 
+// Check refuses a run that would hide what it is about: with a fence off, a write that the fence would have refused may be
+// refused for want of funds, so that it does no harm and shows nothing (page 1.7 of the contract).
+func (c Config) Check() error {
+	if c.Fencing != FencingOn && c.Plan.Funds != 0 {
+		return fmt.Errorf("the plan opens accounts with \"funds\" of %d, and fencing is %s: want of funds would stand in for the fence that is off; leave \"funds\" out, or the fences on", c.Plan.Funds, c.Fencing)
+	}
+	return nil
+}
+
 // Control is what must and what may fall when f is put to the test by pauses (page 1.7 of the contract): each fence
 // point guards its own resource, and nothing else breaks.
 func (f Fencing) Control() *verdict.Expectation {

@@ -29,7 +29,8 @@ type Plan struct {
 	// Payouts, where not 0, ends the drive after as many payouts were offered and finished.
 	Payouts int `json:"payouts,omitempty"`
 	// Funds is what each account is opened with, in minor units. 0 stands for enough for all its payouts, whatever is broken;
-	// with less, the rules about available funds are put to the test.
+	// with less, the rules about available funds are put to the test. That is for runs with all fences on: what a fence does
+	// not refuse, want of funds must not.
 	Funds int64 `json:"funds,omitempty"`
 	// Locks is the lock workload's load; with another workload, what puts the lock to work beside it.
 	Locks *Locks   `json:"locks,omitempty"`
@@ -222,8 +223,8 @@ func (p Plan) validatePayouts() (errs []error) {
 	if p.Payouts < 0 {
 		bad("payouts is %d; 0 for no limit, or more", p.Payouts)
 	}
-	if p.Funds < 0 {
-		bad("funds is %d minor units; 0 for enough, or more", p.Funds)
+	if p.Funds < 0 || p.Funds > MaxFunds {
+		bad("funds is %d minor units; 0 for enough, or 1 to %d", p.Funds, int64(MaxFunds))
 	}
 	if !(p.Audits >= 0 && p.Audits <= MaxAudits) {
 		bad("audits is %v payouts per second; 0 for none, at most %d", p.Audits, MaxAudits)
@@ -253,6 +254,7 @@ const (
 	// MaxTogether bounds the faults that may be active at once.
 	MaxTogether = 64
 	MaxRate     = 10_000
+	MaxFunds    = 1_000_000_000_000_000 // so that no sum over all accounts comes near what a balance can be
 	MaxAudits   = 100
 	MaxDrive    = time.Hour
 	MaxPrepare  = 200 * time.Millisecond // with a step timeout of 250 ms, what a lease of 1 s less its margin covers

@@ -125,6 +125,7 @@ func TestAWrongPlanIsRefusedWithWhatWasMeant(t *testing.T) {
 		"steps of no nemesis":       {`"nemesis": "pause"`, `"nemesis": "none"`, "nemesis none has"},
 		"holder without a trigger":  {`"on": "submitted.ok",`, ``, `needs a process as target`},
 		"accounts in debt":          {`"rate": 20,`, `"rate": 20, "funds": -1,`, "funds is -1"},
+		"accounts too rich":         {`"rate": 20,`, `"rate": 20, "funds": 1000000000000001,`, "0 for enough, or 1 to 1000000000000000"},
 		"negative number of payout": {`"rate": 20,`, `"rate": 20, "payouts": -1,`, "payouts is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -241,6 +241,9 @@ func (f verifyFlags) config(p plan.Plan, fs *pflag.FlagSet) (run.Config, error) 
 		}
 		cfg.Expect = &e
 	}
+	if err := cfg.Check(); err != nil {
+		return cfg, usage("--fencing: %w", err)
+	}
 	return cfg, nil
 }
 
