@@ -62,7 +62,7 @@ func (p *pair) keptAndEndedByTheOther() bool {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for begin := time.Now(); time.Since(begin) < ttl*3/2; time.Sleep(ttl / 20) {
+	for begin := time.Now(); time.Since(begin) < ttl*3/2; time.Sleep(ttl / 20) { // the pace at which a client beats, for longer than its lease
 		_, beat := p.b.Heartbeat(ctx, x.ID)
 		if _, err := p.b.Renew(ctx, "k", g.FencingToken, 0); beat != nil || err != nil {
 			return false
