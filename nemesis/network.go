@@ -219,6 +219,14 @@ const healsWithin = restartLimit
 // errAnswered says that a link is whole that was to be broken.
 var errAnswered = errors.New("a question over the link was answered all the same")
 
+// answeredAfter is errAnswered with the time from the question to its answer.
+type answeredAfter struct{ after time.Duration }
+
+func (a answeredAfter) Error() string {
+	return fmt.Sprintf("%v, after %s", errAnswered, a.after.Round(time.Microsecond))
+}
+func (a answeredAfter) Is(target error) bool { return target == errAnswered }
+
 // unanswered returns nil when a question on a fresh connection is not answered for d.
 func unanswered(ctx context.Context, h Hop, d time.Duration) error {
 	q, err := silent(ctx, h, d)
@@ -232,6 +240,7 @@ func unanswered(ctx context.Context, h Hop, d time.Duration) error {
 // how the link of somebody who is down behaves, broken or not. It is asked again.
 func silent(ctx context.Context, h Hop, d time.Duration) (Question, error) {
 	for {
+		asked := time.Now()
 		q, err := h.Ask(ctx)
 		if err == nil {
 			err = within(ctx, d, q.Answer)
@@ -240,7 +249,7 @@ func silent(ctx context.Context, h Hop, d time.Duration) (Question, error) {
 			}
 			q.Close()
 			if err == nil {
-				return nil, errAnswered
+				return nil, answeredAfter{time.Since(asked)}
 			}
 		}
 		if !wait(ctx, askEvery) {

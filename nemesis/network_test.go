@@ -38,7 +38,8 @@ func (w *wires) Leader(context.Context) (contract.Process, error) { return w.lea
 // heal.
 type wire struct {
 	rubber, torn bool
-	down         int // so many questions in a row find nobody at the other end: their connections end
+	busy         bool // no wait for an answer of this link ends before it has come
+	down         int  // so many questions in a row find nobody at the other end: their connections end
 
 	mu    sync.Mutex
 	fault plan.Fault
@@ -97,7 +98,7 @@ func (w *wire) Ask(context.Context) (Question, error) {
 	case plan.Reset:
 		q.err = errors.New("connection reset")
 	case plan.Slow:
-		q.after = time.Duration(w.how.Latency)
+		q.after, q.deaf = time.Duration(w.how.Latency), w.busy
 	default:
 		close(q.answered)
 	}
@@ -109,6 +110,7 @@ type inquiry struct {
 	answered chan struct{}
 	err      error
 	after    time.Duration
+	deaf     bool // on a busy machine, who waits too long finds the answer
 }
 
 func (q *inquiry) Answer(ctx context.Context) error {
@@ -118,6 +120,9 @@ func (q *inquiry) Answer(ctx context.Context) error {
 	var slowly <-chan time.Time
 	if q.after > 0 {
 		slowly = time.After(q.after)
+	}
+	if q.deaf {
+		ctx = context.WithoutCancel(ctx)
 	}
 	select {
 	case <-q.answered:
@@ -347,6 +352,13 @@ func TestALinkIsHealedWhenWhoeverIsAtItsEndIsThereAgain(t *testing.T) {
 		if err := f.heal(t.Context()); err != nil {
 			t.Errorf("%s: %v", s.Fault, err)
 		}
+	}
+}
+
+func TestAnAnswerThatComesJustWhenTheWaitForItEndsProvesALinkSlow(t *testing.T) {
+	how := &plan.Network{Latency: plan.Duration(20 * time.Millisecond), Direction: plan.OfAnswers}
+	if err := linkFault(plan.Step{Fault: plan.Slow, Network: how}, &wire{busy: true}).inject(t.Context()); err != nil {
+		t.Errorf("the answer took as long as the link does, and what was seen is %v", err)
 	}
 }
 
