@@ -15,7 +15,7 @@ func twoHolders(t *testing.T) (run string) {
 	if err := os.Mkdir(filepath.Join(run, "history"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string][]string{"wiretap": nil, "lockdb": nil, "run": nil}
+	files := map[string][]string{"wiretap": nil, "lockdb": nil, "nemesis": nil, "run": nil}
 	add := func(w, format string, args ...any) {
 		files[w] = append(files[w], fmt.Sprintf(`{"w":%q,`, w)+fmt.Sprintf(format, args...)+"}")
 	}
@@ -34,9 +34,9 @@ func twoHolders(t *testing.T) (run string) {
 		kind, old = "update", `"old":`+row+","
 		add("wiretap", `"i":%d,"t":%d,"type":"ok","stage":"answered","status":200,"granted":"%d",%s`, i+3, (i+3)*1e6, token, call)
 	}
-	header := `{"header":{"schema":1,"witness":%q,"witnesses":["wiretap","lockdb","run"],"run":"by-hand","seed":"1","started":"2026-01-02T03:04:05Z","config":{"settings":{"workload":"lock","backend":"etcd","nemesis":"none","seed":"1"}}}}`
+	header := `{"header":{"schema":1,"witness":%q,"witnesses":["wiretap","lockdb","nemesis","run"],"run":"by-hand","seed":"1","started":"2026-01-02T03:04:05Z","config":{"settings":{"workload":"lock","backend":"etcd","nemesis":"none","seed":"1"}}}}`
 	for w, events := range files {
-		last := map[string]int{"wiretap": 7, "lockdb": 6, "run": 0}[w]
+		last := map[string]int{"wiretap": 7, "lockdb": 6, "nemesis": 0, "run": 0}[w]
 		lines := append([]string{fmt.Sprintf(header, w)}, events...)
 		lines = append(lines, fmt.Sprintf(`{"trailer":{"events":%d,"last":%d}}`, len(events), last))
 		if err := os.WriteFile(filepath.Join(run, "history", w+".ndjson"), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {

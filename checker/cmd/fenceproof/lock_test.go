@@ -56,7 +56,7 @@ func TestLockClientsThatWereStoppedAreToldThatTheyHaveLostTheirKeys(t *testing.T
 func throughJepsen(t *testing.T, run string) {
 	t.Helper()
 	edn, back := filepath.Join(t.TempDir(), "history.edn"), filepath.Join(t.TempDir(), "back")
-	for _, args := range [][]string{{"export", run, "--out", edn}, {"import", edn, "--into", back}} {
+	for _, args := range [][]string{{"export", run, "--out", edn}, {"import", edn, "--into", back, "--reentrant"}} {
 		if out, status := fenceproof(t, args...); status != 0 {
 			t.Fatalf("%v ended with %d:\n%s", args, status, out)
 		}
