@@ -26,6 +26,7 @@ type book struct {
 	epoch   int                        // of the lock store's log
 	begun   int64                      // T of its first event, 0 for the first epoch
 	begunBy contract.Op                // the fault that began it
+	heard   int64                      // what the wiretap recorded before this T has been delivered, and not more
 	fault   contract.Op                // the latest that begins an epoch
 	anew    bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
 	covers  map[history.Witness]int64  // the latest watermarks

@@ -67,7 +67,7 @@ func (f *leases) RestsOn() []history.Witness {
 func (f *leases) Observe(e *history.Event) {
 	f.explain(e)
 	if f.book.anew {
-		f.begin(e)
+		f.begin()
 	}
 	switch {
 	case e.W == history.LockDB && e.Op == history.OpCommit && !f.book.lost[history.LockDB]:
@@ -114,10 +114,12 @@ func (f *leases) commit(e *history.Event) {
 }
 
 // begin forgets the rows of an older epoch: what a restored or promoted database holds, its snapshot says. What was left to the
-// wiretap is decided: all that had been sent by then has been recorded. What it said stays: a grant may be carried over.
-func (f *leases) begin(e *history.Event) {
-	f.passed = max(f.passed, e.T)
+// wiretap is decided as far as it has been heard; of the rest nobody can know. What it said stays: a grant may be carried over.
+func (f *leases) begin() {
+	f.passed = max(f.passed, f.book.heard)
 	f.settle()
+	f.unresolved += int64(len(f.early))
+	f.early = nil
 	f.epoch, f.clock = f.book.epoch, lockdbClock{}
 	clear(f.sessions)
 	for _, k := range f.keys {
@@ -223,7 +225,11 @@ func (f *leases) entry(c *leaseCommit, ch *history.Change) {
 		before = rowOf(ch.Old, nil)
 	}
 	row := rowOf(ch.New, f.book.keep(c.event))
-	if ch.Kind == history.Update && renewal(ch) {
+	if ch.Kind == history.Update && before == nil {
+		f.book.hole(history.LockDB, "key %s was changed to token %d, and what it was before was never seen: commits before are missing", ch.New["lock_key"], row.token)
+		c.judged = false
+	}
+	if ch.Kind == history.Update && before != nil && renewal(ch) {
 		row.ttl, row.carried = before.ttl, before.carried
 		f.extended(c, ch.New["lock_key"], before, row)
 		k.row = row

@@ -120,7 +120,7 @@ func (f *etcdLeases) Observe(e *history.Event) {
 	f.explain(e)
 	f.danger.hear(e)
 	if f.book.anew {
-		f.begin(e)
+		f.begin()
 	}
 	switch {
 	case e.W == history.LockDB && e.Op == history.OpCommit && !f.book.lost[history.LockDB]:
@@ -139,12 +139,18 @@ func (f *etcdLeases) key(name string) *etcdKey {
 	return k
 }
 
-// begin forgets all of an older epoch, in which the same tokens were other grants'. What was left to the wiretap is decided:
-// all that had been sent by then has been recorded. What has ended stays ended, unless the snapshot knows better. Of a heartbeat
+// begin forgets all of an older epoch, in which the same tokens were other grants'. What was left to the wiretap is decided
+// as far as it has been heard; of the rest nobody can know. What has ended stays ended, unless the snapshot knows better. Of a heartbeat
 // that is under way nobody knows which store will answer it.
-func (f *etcdLeases) begin(e *history.Event) {
-	f.passed = max(f.passed, e.T)
+func (f *etcdLeases) begin() {
+	f.passed = max(f.passed, f.book.heard)
 	f.settle()
+	for _, x := range f.early {
+		if x.cause == causeNone {
+			f.unresolved++
+		}
+	}
+	f.early = nil
 	clear(f.sessions)
 	clear(f.keys)
 	clear(f.beats)

@@ -115,6 +115,10 @@ func (j *Judge) release(all bool) {
 }
 
 func (j *Judge) deliver(e *history.Event) {
+	j.book.heard = e.T
+	if len(j.held) > 0 {
+		j.book.heard = j.held[0].T
+	}
 	j.book.enter(e)
 	for _, f := range j.folds {
 		f.Observe(e)

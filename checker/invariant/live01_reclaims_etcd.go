@@ -96,8 +96,9 @@ func (r *etcdReclaims) observe(e *history.Event) {
 
 // begin begins an epoch. The snapshot says who holds what now, and leases count anew since etcd was started again.
 func (r *etcdReclaims) begin(e *history.Event) {
-	r.passed = max(r.passed, e.T)
+	r.passed = max(r.passed, r.progress.book.heard)
 	r.inherit()
+	r.heirs = nil // whether they were given their keys, nobody was heard to say
 	clear(r.keys)
 	clear(r.renewals)
 	r.closed = newRecentSessions()
