@@ -53,7 +53,7 @@ type diskFull struct {
 const (
 	fillLimit = 10 * time.Second
 	fillEvery = 20 * time.Millisecond // between two looks for what has become free
-	fullLimit = time.Second           // for it to be seen to be full still
+	fullLimit = 5 * time.Second       // for it to be seen to be full still
 	freeLimit = restartLimit
 )
 

@@ -38,12 +38,13 @@ type LockBackup interface {
 	Admit(ctx context.Context) error
 }
 
-// Limits of a restore: a copy of the data, starts of the store and of the lock server, the guard, and a grant after it all.
+// Limits of a restore.
 const (
-	backUpLimit  = 20 * time.Second
-	loseLimit    = 20 * time.Second
-	putBackLimit = 40 * time.Second
-	grantLimit   = 2 * time.Second // beyond the longest lease where nobody has ended the sessions
+	backUpLimit  = 20 * time.Second // a copy of the data
+	loseLimit    = 30 * time.Second // the lock server's stop, the rest of the log, the store's end
+	putBackLimit = 40 * time.Second // the copy in its place, and the store's start
+	admitLimit   = 90 * time.Second // the guard, which asks each of up to five members, and the lock server's start
+	grantLimit   = 2 * time.Second  // a grant after it all; beyond the longest lease where nobody has ended the sessions
 )
 
 // worthLosing is how many tokens a backup must lack: a sequence may skip 32 when its server starts again, and what is granted
@@ -81,7 +82,7 @@ func (f *restore) attrs() map[string]string {
 }
 
 func (f *restore) limits() (inject, heal time.Duration) {
-	return loseLimit, f.wait + putBackLimit
+	return loseLimit + putBackLimit, f.wait + admitLimit
 }
 
 // inject has had its effect where the store knows of fewer tokens than were answered to clients.
