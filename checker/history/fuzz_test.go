@@ -55,6 +55,12 @@ func FuzzReader(f *testing.F) {
 				}
 				return
 			}
+			if e.Op == OpLostPlace && e.Event == Missing {
+				if e.I < last.I || e.T < last.T || e.W == "" {
+					t.Fatalf("%+v comes after %+v", e, last)
+				}
+				continue
+			}
 			if e.I <= last.I || e.T < last.T || e.W == "" {
 				t.Fatalf("%+v comes after %+v", e, last)
 			}

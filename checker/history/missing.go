@@ -33,6 +33,13 @@ func (r *Reader) broken() bool {
 	return len(r.gaps) > 0 || slices.ContainsFunc(r.files, func(f *source) bool { return f.ended && f.gap != "" })
 }
 
+const brokenOff = "its file breaks off here, or is not there"
+
+// brokenOff is the event that w may have seen more than its file has, in the place of that.
+func (r *Reader) brokenOff(w Witness) Event {
+	return Event{I: r.last, W: w, T: r.lastT, Type: contract.Info, Op: OpLostPlace, Event: Missing, Msg: brokenOff}
+}
+
 // Missing is the Event of an OpLostPlace that a Reader gives in the place of what is in no file.
 const Missing = "missing"
 

@@ -23,7 +23,8 @@ type Reader struct {
 	header Header
 	files  []*source
 	gaps   map[Witness]string
-	sparse bool // every header says so
+	sparse bool      // every header says so
+	torn   []Witness // of which an event is to be told that their files broke off
 	lost   missing
 	blind  []Witness // of which an event is to be told that stands for what is missing
 	last   int64     // I and T of the event decoded last
@@ -54,6 +55,7 @@ func Open(dir string) (*Reader, error) {
 			r.gaps[w] = "the file is missing"
 		}
 	}
+	r.torn = slices.Sorted(maps.Keys(r.gaps)) // from the beginning
 	return r, nil
 }
 
@@ -110,9 +112,10 @@ func (r *Reader) add(w Witness, path string) error {
 // Header is what the files' headers say about the run. Its Witness is that of the first file.
 func (r *Reader) Header() Header { return r.header }
 
-// Next reads the next event in order of I into e. Where the first number is missing that no file can have had, it gives an
-// OpLostPlace event of every witness in its place: from there on each may have seen more than is here. At the end it returns io.EOF; any other error names file and line, and
-// stays. What the maps and slices of e hold must not be changed: events may share them.
+// Next reads the next event in order of I into e. Where a file breaks off, and at the beginning of one that is not there, it gives
+// an OpLostPlace event of its witness; where the first number is missing that no file can have had, one of every witness: from
+// there on each may have seen more than is here. At the end it returns io.EOF; any other error names file and line, and stays.
+// What the maps and slices of e hold must not be changed: events may share them.
 func (r *Reader) Next(e *Event) error {
 	if r.err != nil {
 		return r.err
@@ -137,9 +140,18 @@ func (r *Reader) next(e *Event) error {
 		if err := f.fill(); err != nil {
 			return err
 		}
+		if f.ended && f.gap != "" && !f.told {
+			f.told = true
+			r.torn = append(r.torn, f.witness)
+		}
 		if f.full && (first == nil || f.head.I < first.head.I) {
 			first = f
 		}
+	}
+	if len(r.torn) > 0 {
+		*e = r.brokenOff(r.torn[0])
+		r.torn = r.torn[1:]
+		return nil
 	}
 	switch {
 	case first == nil:

@@ -84,7 +84,9 @@ func read(dir string) (is []int64, gaps map[Witness]string, err error) {
 		} else if err != nil {
 			return is, nil, err
 		}
-		is = append(is, e.I)
+		if e.Msg != brokenOff {
+			is = append(is, e.I)
+		}
 	}
 }
 
@@ -144,6 +146,42 @@ func TestAFileThatEndsAnywhereGivesItsWholeEventsAndAGap(t *testing.T) {
 		if len(is) != len(want) {
 			t.Fatalf("cut at %d: read %v, want %v in order", end, is, want)
 		}
+	}
+}
+
+// Whoever judges has to know of a break where it is, not at the end: what is not heard of from there on may have been.
+func TestWhereAFileBreaksOffItIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		lines  int // of the wiretap's file that are left; -1: there is no such file
+		behind int64
+	}{{"there is no file", -1, 0}, {"it ends behind its header", 1, 0}, {"it ends behind its first event", 2, 1}, {"its trailer is missing", 4, 5}} {
+		dir := written(t)
+		path := filepath.Join(dir, "wiretap.ndjson")
+		if lines := strings.SplitAfter(get(t, path), "\n"); c.lines >= 0 {
+			put(t, path, strings.Join(lines[:c.lines], ""))
+		} else if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e Event
+		var before, told int64 = 0, -1
+		for r.Next(&e) == nil {
+			if e.Op == OpLostPlace {
+				if e.W != Wiretap || e.Event != Missing || told >= 0 {
+					t.Errorf("%s: told %+v", c.name, e)
+				}
+				told = before
+			}
+			before = e.I
+		}
+		if told != c.behind {
+			t.Errorf("%s: it is said behind event %d, want %d", c.name, told, c.behind)
+		}
+		_ = r.Close()
 	}
 }
 

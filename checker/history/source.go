@@ -24,6 +24,7 @@ type source struct {
 	line    int    // of the line read last, from 1
 	gap     string // why the evidence is incomplete
 	ended   bool   // there is no further event
+	told    bool   // that it broke off
 	full    bool   // head is the next event
 	head    Event
 	counted Trailer // what was read so far

@@ -70,3 +70,46 @@ func TestAnUpdateOfARowThatNobodyKnowsIsAGap(t *testing.T) {
 		}
 	}
 }
+
+// What the wiretap would have said of an end behind the break of its file nobody knows, whether an epoch ends then or the run.
+func TestAnEndBehindTheBreakOfTheWiretapIsLeftOpen(t *testing.T) {
+	for name, begin := range map[string]func() *world{"pg": bank, "etcd": bankOnEtcd} {
+		t.Run(name, func(t *testing.T) {
+			w := begin()
+			w.acquire("executor-1", "alice")
+			w.record(history.Event{W: history.Wiretap, Type: contract.Info, Op: history.OpLostPlace, Event: history.Missing})
+			w.free("alice")
+			w.putBack(1)
+			got := judged(w.events, map[history.Witness]string{history.Wiretap: "its recording broke off"})
+			if inv := got["INV-06"]; inv.Found != 0 || inv.Status != verdict.Inconclusive {
+				t.Errorf("INV-06 is %s: %s", inv.Status, inv.Reason)
+			}
+		})
+	}
+}
+
+// Of a write behind the break of the wiretap nobody knows whether the only request that was seen made it: the one that did may
+// be in what is missing.
+func TestAWriteBehindTheBreakOfTheWiretapIsNotLaidToTheOnlyRequestThatWasSeen(t *testing.T) {
+	w := bank()
+	t1 := w.acquire("executor-1", "alice")
+	w.do("executor-1", contract.OpClaim, "p2", t1)
+	w.loseAnswer(w.ask("executor-1", contract.OpSubmitted, "p2", t1)) // and it never arrived
+	t2 := w.acquire("executor-2", "alice")
+	w.do("executor-2", contract.OpClaim, "p2", t2)
+	whole := len(w.events)
+	w.do("executor-2", contract.OpSubmitted, "p2", t2)
+	lost := w.events[:whole:whole]
+	lost = append(lost, history.Event{I: int64(whole), T: w.events[whole-1].T, W: history.Wiretap, Type: contract.Info, Op: history.OpLostPlace, Event: history.Missing})
+	for _, e := range w.events[whole:] {
+		if e.W != history.Wiretap {
+			lost = append(lost, e)
+		}
+	}
+	got := judged(lost, map[history.Witness]string{history.Wiretap: "its recording broke off"})
+	for _, id := range []string{"INV-01", "INV-07"} {
+		if inv := got[id]; inv.Found != 0 || inv.Unresolved == 0 {
+			t.Errorf("%s is %s, %d unresolved: %s", id, inv.Status, inv.Unresolved, inv.Reason)
+		}
+	}
+}

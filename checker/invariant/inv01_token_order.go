@@ -151,10 +151,14 @@ func (f *tokenOrder) answer(e *history.Event, c *call, end callEnd) {
 	}
 }
 
-// Finish attributes what waited to the only request that can have made it, and closes the gaps of what stays unknown.
+// Finish attributes what waited to the only request that can have made it, where the wiretap has seen all requests, and closes
+// the gaps of what stays unknown.
 func (f *tokenOrder) Finish(func(history.Witness) bool) {
 	for by, s := range f.waiting {
-		if s.token = by.payout.author(by.op).settle(); s.token != 0 {
+		if !f.book.lost[history.Wiretap] {
+			s.token = by.payout.author(by.op).settle()
+		}
+		if s.token != 0 {
 			f.compare(s)
 		} else {
 			f.unresolved++

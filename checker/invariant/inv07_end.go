@@ -18,7 +18,9 @@ func (f *granted) Finish(whole func(history.Witness) bool) {
 	for _, by := range sortedAuthorships(f.unsigned) {
 		w := f.unsigned[by]
 		author := by.payout.author(by.op)
-		w.token = author.settle()
+		if w.token = author.token; !f.book.lost[history.Wiretap] { // which has seen every request that can have made it
+			w.token = author.settle()
+		}
 		switch {
 		case w.token == 0:
 			f.anonymous(by)
