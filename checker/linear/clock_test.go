@@ -187,3 +187,73 @@ func TestACommitByTheMovedClockIsLeftOut(t *testing.T) {
 		t.Errorf("%d grants were taken over", f.Counts.Takeovers)
 	}
 }
+
+// A commit whose time is out of step with the one before it may be by the moved clock, or be told late: the log is read no further then,
+// and what it is not known to reach is not judged by it.
+func TestAWitnessThatLagsWhenTheClockIsMovedAccusesNobody(t *testing.T) {
+	const hour = int64(time.Hour / time.Microsecond)
+	moved := func(by int64) func(w *world) { // from behind the latest watermark on
+		return func(w *world) {
+			w.quiet = []span{{after: 230, before: 300}}
+			w.acquires(200, 220, "c", 21)
+			w.acquires(230, 250, "d", 22)
+			w.moves(275, contract.LockDB)
+			w.extends(280)
+			w.events[len(w.events)-1].Committed += by
+		}
+	}
+	passedOn := func(lag int64) func(w *world) { // by the end of a session, which is in the log alone
+		return func(w *world) {
+			w.acquires(200, 220, "c", 21)
+			w.stalls = []span{{after: 230, before: 240 + lag}}
+			w.endsSession(240, "c")
+			w.acquires(240, 260, "d", 22)
+			w.moves(300, contract.LockDB)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		story func(w *world)
+		found bool
+		late  int64
+	}{
+		{"it lags a little", passedOn(200), false, 0},
+		{"it lags more than a clock may be astray", passedOn(400), false, 1},
+		{"it has lagged, and catches up", func(w *world) {
+			w.stalls = []span{{after: 205, before: 610}, {after: 615, before: 650}}
+			w.acquires(200, 220, "c", 21)
+			w.endsSession(620, "c")
+			w.acquires(620, 624, "d", 22)
+			w.moves(645, contract.LockDB)
+		}, false, 1},
+		{"an answer at the very time that a watermark covers", func(w *world) {
+			w.acquires(200, 220, "c", 21)
+			w.endsSession(250, "c")
+			w.granted(240, 250, "d", 22, 250)
+			w.puts(250, "d", 22)
+			for i := range w.events { // the watermark does not have what is committed at 250
+				if e := &w.events[i]; e.W == history.LockDB && e.T == 250e6 {
+					e.T = 600e6
+				}
+			}
+			w.stalls = []span{{after: 250, before: 600}}
+			w.moves(300, contract.LockDB)
+		}, false, 1},
+		{"two holders before what it has told", func(w *world) {
+			w.acquires(180, 190, "b", 20)
+			passedOn(400)(w)
+		}, true, 1},
+		{"two holders, and the clock shows an hour more: all that came before has been told", moved(hour), true, 0},
+		{"two holders, and the clock shows an hour less: all that came before has been told", moved(-hour), true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.acquires(10, 30, "a", 7)
+			w.releases(40, 60, "a", 7)
+			c.story(w)
+			if f := find(t, w); (f.Sentence != "") != c.found || f.Open != "" || f.Twice || f.Counts.Late != c.late {
+				t.Errorf("found %q, left open %q, clock put back %t, %d answers came too late", f.Sentence, f.Open, f.Twice, f.Counts.Late)
+			}
+		})
+	}
+}

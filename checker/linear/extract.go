@@ -261,6 +261,7 @@ func sameGrant(ch *history.Change) bool {
 func (x *extract) finish() error {
 	x.mark(x.frame.End)
 	x.frame.Steps = x.back.steps
+	x.frame.Short, x.frame.Covers = x.cut.short, x.cut.covers
 	for _, id := range sortedKeys(x.open) {
 		if o := x.open[id]; x.frame.Alone && OfSessions(o.call.Op) {
 			if err := x.session(o.call, 0); err != nil {

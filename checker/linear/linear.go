@@ -139,10 +139,11 @@ func (j *judgement) run(ctx context.Context, dir string) (err error) {
 		}
 		j.take(key, f)
 	}
-	j.inv.Unresolved = j.total.Counts.Unresolved + x.unsettle + x.cut.left
+	left := x.cut.left + j.total.Counts.Late
+	j.inv.Unresolved = j.total.Counts.Unresolved + x.unsettle + left
 	j.conclude(int64(len(keys)))
 	if x.cut.at > 0 {
-		j.inv.Danger["after_clock"] = x.cut.left
+		j.inv.Danger["after_clock"] = left
 	}
 	return j.witnesses(dir)
 }
@@ -155,6 +156,7 @@ func (j *judgement) take(key string, f finding) {
 	if f.Twice {
 		j.twice++
 		j.total.Counts.Unresolved += f.Counts.Operations
+		j.total.Counts.Late += f.Counts.Late
 		return
 	}
 	j.total.Counts.add(f.Counts)

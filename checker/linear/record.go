@@ -32,6 +32,12 @@ type call struct {
 // unknown tells whether nobody can say from the answer alone what became of the request.
 func (c *call) unknown() bool { return c.Back.I == 0 || c.Type == contract.Info }
 
+// unanswer makes c a call that nobody answered.
+func (c *call) unanswer() {
+	c.Back, c.Type, c.Status, c.Code = Mark{}, contract.Info, 0, ""
+	c.Granted, c.Revoked, c.Floor = 0, 0, 0
+}
+
 // change is what one commit of the lock store did to a key.
 type change struct {
 	Mark
@@ -65,6 +71,10 @@ type frame struct {
 	Steps    []step    // back of the lock store's clock
 	Silences []silence // of the lock store's log, in their order
 	End      int64     // T of the last event
+	// Short says that the log was not read to its end, as the store's clock was moved: it has all that was committed before
+	// Covers, by T, and calls that were not answered before then count as unanswered.
+	Short  bool
+	Covers int64
 	// Alone says that there is no log of the lock store: the answers alone are judged.
 	Alone     bool
 	Reentrant bool               // then: a holder may be granted the key again

@@ -37,6 +37,7 @@ type Counts struct {
 	Revokes    int64
 	Sweeps     int64 // grants that ended with their session
 	Unresolved int64 // calls that were left out: the evidence does not say in which epoch, or what they were answered
+	Late       int64 // answers before the lock store's clock was moved that its log is not known to reach: the calls are taken for unanswered
 }
 
 // grantLog is what the lock store's log says about one grant.
@@ -72,6 +73,7 @@ type resolver struct {
 // resolve turns the key's records into operations, by epoch. Where the lock store's clock was put back over a grant,
 // nobody can say when it expired; twice is true then, and the key cannot be judged.
 func resolve(k *keyLog, f *frame, c *clock) (epochs [][]Op, counts Counts, twice bool) {
+	counts.Late = f.forget(k.Calls)
 	for n := range f.Epochs {
 		r := &resolver{frame: f, clock: c, epoch: n, from: f.Epochs[n], to: forever,
 			byTok: map[int64]*grantLog{}, about: map[int64][]*call{}, heard: map[int64]bool{}, gone: map[int64]int64{}}
@@ -109,6 +111,7 @@ func (c *Counts) add(o Counts) {
 	c.Revokes += o.Revokes
 	c.Sweeps += o.Sweeps
 	c.Unresolved += o.Unresolved
+	c.Late += o.Late
 }
 
 // inside tells whether c was sent and answered in the epoch. A call that nobody answered belongs to that of its sending.
@@ -126,8 +129,7 @@ func (r *resolver) reaches(c *call) bool {
 func (r *resolver) part(c *call) *call {
 	p := *c
 	p.Sent.T = max(c.Sent.T, r.from)
-	p.Back, p.Type, p.Status, p.Code = Mark{}, contract.Info, 0, ""
-	p.Granted, p.Revoked, p.Floor = 0, 0, 0
+	p.unanswer()
 	return &p
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // world writes a history of one key by hand. Times are milliseconds of the harness's clock; lockdb's clock shows the same
-// since dawn. Whatever is committed is recorded at once, and every ten milliseconds a watermark says so.
+// since dawn. Whatever is committed is recorded at once, unless the witness stalls, and every ten milliseconds a watermark says so.
 type world struct {
 	etcd   bool
 	key    string
@@ -25,6 +25,7 @@ type world struct {
 	calls  int64
 	rows   map[string]map[string]string // by key: lock_entry as it stands
 	quiet  []span                       // when no watermark comes, ms
+	stalls []span                       // of the store's witness, ms: what is committed in one is recorded when that ends
 	ttl    int64                        // of leases, ms
 }
 
@@ -68,11 +69,21 @@ func (w *world) refused(from, to int64, proc string, op contract.Op, token int64
 }
 
 func (w *world) commit(at int64, changes ...history.Change) {
-	e := history.Event{W: history.LockDB, Type: contract.OK, Proc: contract.LockDB, Op: history.OpCommit, T: at * 1e6, Changes: changes}
+	e := history.Event{W: history.LockDB, Type: contract.OK, Proc: contract.LockDB, Op: history.OpCommit, T: w.recorded(at) * 1e6, Changes: changes}
 	if !w.etcd {
 		e.Committed = clockAt(at).UnixMicro()
 	}
 	w.events = append(w.events, e)
+}
+
+// recorded is when the witness records what is committed at at.
+func (w *world) recorded(at int64) int64 {
+	for _, s := range w.stalls {
+		if s.after < at && at < s.before {
+			return s.before
+		}
+	}
+	return at
 }
 
 // puts commits a grant; what stands there is taken over.
@@ -190,7 +201,7 @@ func (w *world) history() []history.Event {
 		answer.Res = fmt.Sprintf(`{"serverTime":%q}`, clockAt(t+1).Format(time.RFC3339Nano))
 		events = append(events, beat, answer)
 		if !slices.ContainsFunc(w.quiet, func(s span) bool { return s.after < t && t < s.before }) {
-			events = append(events, history.Event{W: history.LockDB, Op: history.OpWatermark, Type: contract.Info, T: t*1e6 + 1, Covers: t * 1e6})
+			events = append(events, history.Event{W: history.LockDB, Op: history.OpWatermark, Type: contract.Info, T: w.recorded(t)*1e6 + 1, Covers: t * 1e6})
 		}
 	}
 	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
