@@ -24,7 +24,7 @@ type book struct {
 	kept  keptOnce // its copy, made once
 
 	epoch   int                        // of the lock store's log
-	begun   int64                      // T of its first event, 0 for the first epoch
+	begun   int64                      // T of its first event, −1 for the first epoch: a run begins at 0
 	begunBy contract.Op                // the fault that began it
 	fault   contract.Op                // the latest that begins an epoch
 	anew    bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
@@ -107,6 +107,7 @@ func (a *accepted) raise(token int64, e *history.Event) {
 
 func newBook() *book {
 	return &book{
+		begun:    -1,
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
 		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},

@@ -34,7 +34,7 @@ func newPromotions(s verdict.Settings) *promotions {
 	if !strings.Contains(s.Nemesis, opFailover) && s.Nemesis != scripted {
 		return nil
 	}
-	return &promotions{now: newTenure(0), open: map[int64]*takeaway{}, doubts: map[string]struct{}{}}
+	return &promotions{now: newTenure(-1), open: map[int64]*takeaway{}, doubts: map[string]struct{}{}}
 }
 
 // scripted is the nemesis of a plan that a person wrote: any fault may be in it.
@@ -86,7 +86,7 @@ func (f *durable) succeed(e *history.Event) {
 func (p *promotions) answered(x effect, answer *history.Event, sent sending) {
 	switch {
 	case p == nil:
-	case answer.T > p.now.begun && (sent.t > p.now.begun || p.now.begun == 0):
+	case answer.T > p.now.begun && sent.t > p.now.begun:
 		p.now.answered(x, answer)
 	case answer.T <= p.now.begun && p.before != nil:
 		p.before.answered(x, answer)

@@ -11,7 +11,7 @@ import (
 
 // tenure is one server's time as lockdb: what its log shows of its rows, and which of that was answered.
 type tenure struct {
-	begun   int64 // T of its first event, 0 for the first server's
+	begun   int64 // T of its first event, −1 for the first server's
 	rows    map[lockRow]lockState
 	moves   []move // the latest changes, oldest first
 	dropped bool   // there were earlier ones
