@@ -25,8 +25,8 @@ type book struct {
 
 	epoch   int                        // of the lock store's log
 	begun   int64                      // T of its first event, −1 for the first epoch: a run begins at 0
-	begunBy contract.Op                // the fault that began it
-	fault   contract.Op                // the latest that begins an epoch
+	begunBy *history.Event             // the fault that began it, nil where none is known
+	fault   *history.Event             // the latest since that begins an epoch
 	anew    bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
 	covers  map[history.Witness]int64  // the latest watermarks
 	lost    map[history.Witness]bool   // which witnesses lost their place
@@ -121,7 +121,7 @@ func (b *book) enter(e *history.Event) {
 	}
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
-		b.epoch, b.begun, b.begunBy = e.Epoch, e.T, b.fault
+		b.epoch, b.begun, b.begunBy, b.fault = e.Epoch, e.T, b.fault, nil
 	}
 	switch e.Op {
 	case history.OpWatermark:
@@ -162,12 +162,12 @@ func (b *book) hearFault(e *history.Event) {
 		if e.Phase == "seen" {
 			b.rewinds++
 		}
-	case "failover", "failover-async":
+	case opFailover, opFailoverAsync:
 	default:
 		return
 	}
 	if e.Phase == "inject" {
-		b.fault = e.Op
+		b.fault = b.keep(e)
 	}
 }
 

@@ -16,9 +16,8 @@ import (
 // that had been answered; where nobody waited, what it lacks is counted.
 type promotions struct {
 	now    *tenure
-	before *tenure // until it has been compared
-	fault  *history.Event
-	cause  *history.Event        // the failover that ended before
+	before *tenure               // until it has been compared
+	cause  *history.Event        // the fault that ended before, a failover
 	began  map[lockRow]lockState // what now began with, nil until it is known
 	shown  *history.Event        // what shows that it is
 	open   map[int64]*takeaway   // calls on their way
@@ -45,8 +44,6 @@ func (f *durable) standby(e *history.Event) {
 	p := f.promotions
 	switch {
 	case p == nil:
-	case e.W == history.Nemesis && e.Phase == "inject" && (e.Op == opFailover || e.Op == opFailoverAsync):
-		p.fault = f.book.keep(e)
 	case e.W == history.Wiretap:
 		p.hear(e)
 		if p.began != nil && e.T > p.now.begun { // all that was answered before has been heard
@@ -75,7 +72,7 @@ func (f *durable) succeed(e *history.Event) {
 		return
 	}
 	f.promoted(true) // the one before was not heard of any more
-	if p.before, p.cause, p.fault = nil, p.fault, nil; p.cause != nil {
+	if p.before, p.cause = nil, f.book.begunBy; promotes(p.cause) {
 		p.before = p.now
 	}
 	p.now, p.began, p.shown = newTenure(e.T), nil, nil
@@ -93,7 +90,7 @@ func (p *promotions) answered(x effect, answer *history.Event, sent sending) {
 	}
 }
 
-// hear follows the calls that take rows away.
+// hear follows the calls that take rows away. How one ended that the promoted server answers says nothing of the server before.
 func (p *promotions) hear(e *history.Event) {
 	switch {
 	case e.Op != contract.OpRelease && e.Op != contract.OpRevoke && e.Op != contract.OpCloseSession:
@@ -102,7 +99,8 @@ func (p *promotions) hear(e *history.Event) {
 	case e.Stage == history.Answered:
 		x := p.open[e.Call]
 		delete(p.open, e.Call)
-		if x == nil || e.Type != contract.Info {
+		spans := x != nil && p.before != nil && x.sent <= p.now.begun && e.T > p.now.begun
+		if x == nil || e.Type != contract.Info && !spans {
 			return
 		}
 		if len(p.vague) == maxVague {
