@@ -61,6 +61,8 @@ func (f *durable) standby(e *history.Event) {
 		}
 		if e.Op == history.OpCommit {
 			p.now.commit(e)
+		} else {
+			p.now.passed(e.Covers)
 		}
 	}
 }
