@@ -24,10 +24,10 @@ type book struct {
 	kept  keptOnce // its copy, made once
 
 	epoch   int                        // of the lock store's log
-	begun   int64                      // T of its first event, 0 for the first epoch
-	begunBy contract.Op                // the fault that began it
 	heard   int64                      // what the wiretap recorded before this T has been delivered, and not more
-	fault   contract.Op                // the latest that begins an epoch
+	begun   int64                      // T of its first event, −1 for the first epoch: a run begins at 0
+	begunBy *history.Event             // the fault that began it, nil where none is known
+	fault   *history.Event             // the latest since that begins an epoch
 	anew    bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
 	covers  map[history.Witness]int64  // the latest watermarks
 	lost    map[history.Witness]bool   // which witnesses lost their place
@@ -108,6 +108,7 @@ func (a *accepted) raise(token int64, e *history.Event) {
 
 func newBook() *book {
 	return &book{
+		begun:    -1,
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
 		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
@@ -121,7 +122,7 @@ func (b *book) enter(e *history.Event) {
 	}
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
-		b.epoch, b.begun, b.begunBy = e.Epoch, e.T, b.fault
+		b.epoch, b.begun, b.begunBy, b.fault = e.Epoch, e.T, b.fault, nil
 	}
 	switch e.Op {
 	case history.OpWatermark:
@@ -162,12 +163,12 @@ func (b *book) hearFault(e *history.Event) {
 		if e.Phase == "seen" {
 			b.rewinds++
 		}
-	case "failover", "failover-async":
+	case opFailover, opFailoverAsync:
 	default:
 		return
 	}
 	if e.Phase == "inject" {
-		b.fault = e.Op
+		b.fault = b.keep(e)
 	}
 }
 

@@ -4,7 +4,6 @@ package invariant
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"fenceproof/checker/contract"
@@ -56,7 +55,7 @@ func newDurable(b *book, t *tally, s verdict.Settings) *durable {
 		promotions: newPromotions(s),
 	}
 	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
-		f.stores[w] = &effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}}
+		f.stores[w] = &effects{seen: map[effect]*recorded{}, awaited: map[effect][]*expectation{}, forgotten: -1}
 	}
 	return f
 }
@@ -202,15 +201,15 @@ func (f *durable) expect(where history.Witness, x effect, e *history.Event, sent
 	}
 	was := s.take(x)
 	switch {
-	case was != nil && was.after.covers >= e.T && !s.blind:
+	case was != nil && covered(was.after.covers, e.T) && !s.blind:
 		f.checked++
 		f.report(fmt.Sprintf("%s was answered %d to its %s before the effect was committed", e.Proc, e.Status, e.Op),
 			f.about(e), sentAs(e, sent), f.book.keep(e), was.after.show(where), was.show(where))
 	case was != nil:
 		f.checked++
-	case s.blind, sent.t <= s.forgotten:
+	case s.blind, sent.i == 0, sent.t <= s.forgotten:
 		f.unresolved++
-	case s.mark.covers >= e.T:
+	case covered(s.mark.covers, e.T):
 		f.missing(where, &expectation{effect: x, answer: f.book.keep(e), sent: sent})
 	default:
 		s.await(&expectation{effect: x, answer: f.book.keep(e), sent: sent})
@@ -293,7 +292,7 @@ func (f *durable) Finish(whole func(history.Witness) bool) {
 	for _, w := range []history.Witness{history.PayDB, history.LockDB, history.Journal} {
 		s := f.stores[w]
 		s.blind = s.blind || !whole(w)
-		s.mark.covers = math.MaxInt64
+		s.mark.covers = theEnd
 		for _, x := range s.due() {
 			f.missing(w, x)
 		}

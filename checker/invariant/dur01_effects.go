@@ -70,7 +70,7 @@ type effects struct {
 	awaited   map[effect][]*expectation
 	waiting   []*expectation // in order of their answers
 	mark      watermark      // the last
-	forgotten int64          // T of the latest effect that was dropped unanswered
+	forgotten int64          // T of the latest effect that was dropped unanswered, −1 without one
 	blind     bool
 }
 
@@ -146,7 +146,7 @@ func (s *effects) await(x *expectation) {
 // due takes out the answers that the watermark has passed and whose effects were not recorded.
 func (s *effects) due() (missing []*expectation) {
 	n := 0
-	for ; n < len(s.waiting) && s.waiting[n].answer.T <= s.mark.covers; n++ {
+	for ; n < len(s.waiting) && covered(s.mark.covers, s.waiting[n].answer.T); n++ {
 		x := s.waiting[n]
 		if x.met {
 			continue

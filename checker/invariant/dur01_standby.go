@@ -16,9 +16,8 @@ import (
 // that had been answered; where nobody waited, what it lacks is counted.
 type promotions struct {
 	now    *tenure
-	before *tenure // until it has been compared
-	fault  *history.Event
-	cause  *history.Event        // the failover that ended before
+	before *tenure               // until it has been compared
+	cause  *history.Event        // the fault that ended before, a failover
 	began  map[lockRow]lockState // what now began with, nil until it is known
 	shown  *history.Event        // what shows that it is
 	open   map[int64]*takeaway   // calls on their way
@@ -34,7 +33,7 @@ func newPromotions(s verdict.Settings) *promotions {
 	if !strings.Contains(s.Nemesis, opFailover) && s.Nemesis != scripted {
 		return nil
 	}
-	return &promotions{now: newTenure(0), open: map[int64]*takeaway{}, doubts: map[string]struct{}{}}
+	return &promotions{now: newTenure(-1), open: map[int64]*takeaway{}, doubts: map[string]struct{}{}}
 }
 
 // scripted is the nemesis of a plan that a person wrote: any fault may be in it.
@@ -45,8 +44,6 @@ func (f *durable) standby(e *history.Event) {
 	p := f.promotions
 	switch {
 	case p == nil:
-	case e.W == history.Nemesis && e.Phase == "inject" && (e.Op == opFailover || e.Op == opFailoverAsync):
-		p.fault = f.book.keep(e)
 	case e.W == history.Wiretap:
 		p.hear(e)
 		if p.began != nil && e.T > p.now.begun { // all that was answered before has been heard
@@ -64,6 +61,8 @@ func (f *durable) standby(e *history.Event) {
 		}
 		if e.Op == history.OpCommit {
 			p.now.commit(e)
+		} else {
+			p.now.passed(e.Covers)
 		}
 	}
 }
@@ -75,7 +74,7 @@ func (f *durable) succeed(e *history.Event) {
 		return
 	}
 	f.promoted(true) // the one before was not heard of any more
-	if p.before, p.cause, p.fault = nil, p.fault, nil; p.cause != nil {
+	if p.before, p.cause = nil, f.book.begunBy; promotes(p.cause) {
 		p.before = p.now
 	}
 	p.now, p.began, p.shown = newTenure(e.T), nil, nil
@@ -86,14 +85,14 @@ func (f *durable) succeed(e *history.Event) {
 func (p *promotions) answered(x effect, answer *history.Event, sent sending) {
 	switch {
 	case p == nil:
-	case answer.T > p.now.begun && (sent.t > p.now.begun || p.now.begun == 0):
+	case answer.T > p.now.begun && sent.t > p.now.begun:
 		p.now.answered(x, answer)
 	case answer.T <= p.now.begun && p.before != nil:
 		p.before.answered(x, answer)
 	}
 }
 
-// hear follows the calls that take rows away.
+// hear follows the calls that take rows away. How one ended that the promoted server answers says nothing of the server before.
 func (p *promotions) hear(e *history.Event) {
 	switch {
 	case e.Op != contract.OpRelease && e.Op != contract.OpRevoke && e.Op != contract.OpCloseSession:
@@ -102,7 +101,8 @@ func (p *promotions) hear(e *history.Event) {
 	case e.Stage == history.Answered:
 		x := p.open[e.Call]
 		delete(p.open, e.Call)
-		if x == nil || e.Type != contract.Info {
+		spans := x != nil && p.before != nil && x.sent <= p.now.begun && e.T > p.now.begun
+		if x == nil || e.Type != contract.Info && !spans {
 			return
 		}
 		if len(p.vague) == maxVague {

@@ -11,15 +11,15 @@ import (
 
 // tenure is one server's time as lockdb: what its log shows of its rows, and which of that was answered.
 type tenure struct {
-	begun   int64 // T of its first event, 0 for the first server's
+	begun   int64 // T of its first event, −1 for the first server's
 	rows    map[lockRow]lockState
 	moves   []move // the latest changes, oldest first
-	dropped bool   // there were earlier ones
+	dropped bool   // there were earlier ones, or earlier deeds
 
-	deeds    []*deed            // the effects of the commits that moves has, in their order
-	unheard  map[effect][]*deed // those that were not answered yet
-	early    map[effect][]*history.Event
-	promises map[lockRow]*deed // of each row that is there, the latest answered deed that it shows; from an earlier tenure its i is 0
+	deeds    []*deed                     // the effects of the commits that moves has, in their order
+	unheard  map[effect][]*deed          // those that were not answered yet
+	early    map[effect][]*history.Event // answers that came before what they tell of
+	promises map[lockRow]*deed           // of each row that is there, the latest answered deed that it shows; from an earlier tenure its i is 0
 }
 
 // lockRow names a row of the lock store.
@@ -45,7 +45,7 @@ type deed struct {
 	answer *history.Event
 }
 
-// maxMoves bounds the changes of rows that are remembered: several times what a standby is behind in any plan.
+// maxMoves bounds the changes of rows that are remembered, and the deeds: several times what a standby is behind in any plan.
 const maxMoves = 8192
 
 func newTenure(begun int64) *tenure {
@@ -99,17 +99,18 @@ func (n *tenure) moveOf(c *history.Change, id string, read func(map[string]strin
 	return moves
 }
 
-// bound drops the older half of the changes when there are too many, whole commits of them, and their deeds.
+// bound drops the commits with the older half of the changes when there are too many of these, or of the deeds: some change no row.
 func (n *tenure) bound() {
-	if len(n.moves) <= maxMoves {
+	var from int64
+	switch {
+	case len(n.moves) > maxMoves:
+		from = n.moves[len(n.moves)/2-1].i + 1
+	case len(n.deeds) > maxMoves:
+		from = n.deeds[len(n.deeds)/2-1].i + 1
+	default:
 		return
 	}
-	cut := len(n.moves) / 2
-	for cut < len(n.moves) && n.moves[cut].i == n.moves[cut-1].i {
-		cut++
-	}
-	from := n.moves[cut-1].i + 1
-	n.moves, n.dropped = slices.Delete(n.moves, 0, cut), true
+	n.moves, n.dropped = slices.DeleteFunc(n.moves, func(s move) bool { return s.i < from }), true
 	n.deeds = slices.DeleteFunc(n.deeds, func(d *deed) bool { return d.i < from })
 	for x, waiting := range n.unheard {
 		if waiting = slices.DeleteFunc(waiting, func(d *deed) bool { return d.i < from }); len(waiting) == 0 {
@@ -132,6 +133,17 @@ func (n *tenure) happened(x effect, i int64) {
 		return
 	}
 	n.unheard[x] = append(n.unheard[x], d)
+}
+
+// passed drops the answers that the log has passed by: what they wait for has been dropped, or was not there when they were given.
+func (n *tenure) passed(covers int64) {
+	for x, waiting := range n.early {
+		if waiting = slices.DeleteFunc(waiting, func(answer *history.Event) bool { return covered(covers, answer.T) }); len(waiting) == 0 {
+			delete(n.early, x)
+		} else {
+			n.early[x] = waiting
+		}
+	}
 }
 
 // answered joins an answer with its effect, whichever comes first.

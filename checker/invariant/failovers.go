@@ -21,7 +21,7 @@ type failovers struct {
 }
 
 func (f *failovers) hear(e *history.Event) {
-	if (e.Op == opFailover || e.Op == opFailoverAsync) && e.Phase == "seen" {
+	if promotes(e) && e.Phase == "seen" {
 		f.seen++
 	}
 }
@@ -31,6 +31,11 @@ const (
 	opFailover      = "failover"
 	opFailoverAsync = "failover-async"
 )
+
+// promotes tells whether a fault, where one is known, promotes a standby.
+func promotes(fault *history.Event) bool {
+	return fault != nil && (fault.Op == opFailover || fault.Op == opFailoverAsync)
+}
 
 // counts are the counters as a fold shows them: nothing of them where no standby took over.
 func (f *failovers) counts() map[string]int64 {

@@ -352,11 +352,7 @@ func TestOfWhatIsOverNothingIsKeptForTheNextFailover(t *testing.T) {
 		p.end(id)
 		p.tells = true
 	}
-	j := NewJudge(verdict.Settings{Workload: lockWorkload, Backend: "pg", Nemesis: "script"})
-	for i := range p.events {
-		j.Observe(&p.events[i])
-	}
-	n := j.folds[slices.IndexFunc(j.folds, func(f Fold) bool { _, is := f.(*durable); return is })].(*durable).promotions.now
+	n := p.tenure()
 	if len(n.rows)+len(n.promises)+len(n.early) > 0 || len(n.moves) > maxMoves || len(n.deeds) > maxMoves || len(n.unheard) > maxMoves {
 		t.Errorf("%d rows, %d promises, %d early answers, %d moves, %d deeds, %d of them unheard", len(n.rows), len(n.promises), len(n.early), len(n.moves), len(n.deeds), len(n.unheard))
 	}

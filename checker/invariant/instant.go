@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"math"
 	"time"
 
 	"fenceproof/checker/contract"
@@ -30,6 +31,13 @@ const snapshot = "snapshot"
 
 // since is how long after another moment of the harness's clock an event came, for people.
 func since(from, to int64) time.Duration { return time.Duration(to - from).Round(time.Millisecond) }
+
+// theEnd is what a log covers that was read to its end.
+const theEnd = math.MaxInt64
+
+// covered tells whether a log that covers so much has all by now that had been committed when something was sent at t. What
+// was committed at t itself may have been committed before that, and a watermark covers what came before it alone.
+func covered(covers, t int64) bool { return t < covers || covers == theEnd }
 
 // isAnswer tells whether e is the definite answer of status 2xx to op.
 func isAnswer(e *history.Event, op contract.Op) bool {

@@ -1,6 +1,8 @@
 package invariant
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"fenceproof/checker/contract"
@@ -77,6 +79,28 @@ func TestBalance(t *testing.T) {
 			w.complete(r)
 		}, "INV-03", map[string]string{"INV-03": "payout p2 is FAILED, but the rail moved 100 minor units of EUR for it (rail-3)"}},
 	})
+}
+
+// A leg that is taken away pays nobody.
+func TestWhoseLegsPayACustomerIsToldByThoseThatAreThere(t *testing.T) {
+	w := bank()
+	leg := func(payout string) row {
+		return row{"entry_id": "shop" + payout, "payout_id": payout, "account_id": "shop", "direction": "CREDIT", "amount_minor": "5", "fence": "44"}
+	}
+	w.commit(history.Change{Table: "ledger_entry", Kind: history.Insert, New: leg("p2")})
+	w.commit(history.Change{Table: "ledger_entry", Kind: history.Insert, New: leg("p3")})
+	w.commit(history.Change{Table: "ledger_entry", Kind: history.Delete, Old: leg("p2")})
+	w.openAccount("shop", 5)
+	w.order("s1", "shop", 5)
+	var paid []string
+	for _, v := range judged(w.events, nil)["INV-03"].Violations {
+		if strings.HasSuffix(v.Sentence, "pay customer's account shop") {
+			paid = append(paid, v.Sentence)
+		}
+	}
+	if !slices.Equal(paid, []string{"the legs of payout p3 pay customer's account shop"}) {
+		t.Errorf("it is told that %q", paid)
+	}
 }
 
 // postUnpaid posts p2 although the rail was never asked; it moves another amount instead, or nothing.

@@ -4,7 +4,6 @@ package invariant
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"fenceproof/checker/contract"
@@ -95,7 +94,7 @@ func (f *grants) observeLog(e *history.Event) {
 // begin begins an epoch. The log of the one before was read to its end, and its clients had been cut off before that: what
 // it does not hold by now it never held, and no later grant stands for it.
 func (f *grants) begin() {
-	f.settle(math.MaxInt64)
+	f.settle(theEnd)
 	for _, l := range f.keys {
 		l.logged, l.forgotten = nil, 0
 	}
@@ -217,7 +216,7 @@ func (f *grants) acquired(e *history.Event, c *call) {
 		f.unresolved++
 		return
 	}
-	if f.book.covers[history.LockDB] >= e.T {
+	if covered(f.book.covers[history.LockDB], e.T) {
 		f.missing(l, answeredGrant{c.sent, kept})
 		return
 	}
@@ -228,7 +227,7 @@ func (f *grants) acquired(e *history.Event, c *call) {
 func (f *grants) settle(covers int64) {
 	for _, key := range sortedKeys(f.keys) {
 		l := f.keys[key]
-		for len(l.awaiting) > 0 && l.awaiting[0].answer.T <= covers {
+		for len(l.awaiting) > 0 && covered(covers, l.awaiting[0].answer.T) {
 			f.missing(l, l.awaiting[0])
 			l.awaiting = l.awaiting[1:]
 		}
@@ -271,7 +270,7 @@ func (f *grants) revoked(e *history.Event, c *call) {
 // Finish: at the end, what the log does not have was never there, if the log is whole.
 func (f *grants) Finish(whole func(history.Witness) bool) {
 	f.blind = f.blind || !whole(history.LockDB)
-	f.settle(math.MaxInt64)
+	f.settle(theEnd)
 	f.tellTwice()
 }
 

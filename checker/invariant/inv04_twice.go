@@ -119,16 +119,14 @@ func (x *issue) show() *history.Event {
 }
 
 // forgot notes that a key's tokens went down behind the epoch's beginning, and what by says began it.
-func (s *issues) forgot(sentence string, by contract.Op) {
+func (s *issues) forgot(sentence string, by *history.Event) {
 	if s.lower != "" {
 		return
 	}
 	s.lower = sentence
-	switch by {
-	case "failover", "failover-async":
+	s.by = "a lock store that was put back to an older state"
+	if promotes(by) {
 		s.by = "a standby that was promoted and lacked what its primary had granted last"
-	default:
-		s.by = "a lock store that was put back to an older state"
 	}
 }
 

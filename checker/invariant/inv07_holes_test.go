@@ -72,7 +72,7 @@ func TestAWriteThatWasNotGrantedIsNeverAPass(t *testing.T) {
 		}, 0},
 		{"behind a grant of the operator's from after the log had passed the request", func(w *world) {
 			early := w.ask("executor-1", contract.OpClaim, "p2", 60)
-			w.passes(w.clock)
+			w.passes(w.clock + 1)
 			w.grant(0, "operator", "alice", 60)
 			w.execute(early)
 			w.loseAnswer(early)

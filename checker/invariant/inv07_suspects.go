@@ -102,7 +102,7 @@ func (q *suspicion) denied() bool {
 	return q.only() && !slices.ContainsFunc(q.requests, func(s *suspect) bool { return !s.denied })
 }
 
-// passed decides about suspects: what was granted by covers is in the lock store's log, seen answered or not.
+// passed decides about suspects: what was granted before covers is in the lock store's log, seen answered or not.
 func (f *granted) passed(covers int64) {
 	if len(f.suspects) == 0 {
 		return
@@ -113,7 +113,7 @@ func (f *granted) passed(covers int64) {
 			continue
 		}
 		for _, s := range q.requests {
-			s.denied = s.denied || s.sent.T <= covers
+			s.denied = s.denied || covered(covers, s.sent.T)
 		}
 		if q.wrote != nil && q.denied() && !f.maybe(id, q) {
 			f.convict(id, q, *q.wrote)

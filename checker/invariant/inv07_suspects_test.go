@@ -36,6 +36,17 @@ func TestAWriteUnderAGrantThatNobodyHeardIsNotConvictedOn(t *testing.T) {
 			w.passes(before)
 			w.record(entry)
 		}, 1, false},
+		{"a watermark of the very time of the request and of the grant, while the grant's log entry is still on its way", func(w *world) {
+			w.grant(0, "operator", "alice", 60)
+			entry, n := w.cut(), len(w.events)
+			w.do("operator", contract.OpClaim, "p2", 60)
+			for _, e := range w.events[n:] {
+				if e.Stage == history.Forwarded {
+					w.passes(e.T)
+				}
+			}
+			w.record(entry)
+		}, 1, false},
 		{"a log that has more of the key's grants than are remembered", func(w *world) {
 			for token := int64(60); token <= 60+maxTokens; token++ {
 				w.grant(0, "operator", "alice", token)

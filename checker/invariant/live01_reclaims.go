@@ -99,7 +99,7 @@ func (r *reclaims) judge(covers int64) {
 	for _, name := range sortedKeys(r.keys) {
 		k := r.keys[name]
 		x := k.refused
-		if x == nil || x.answer.T > covers {
+		if x == nil || !covered(covers, x.answer.T) {
 			continue
 		}
 		k.refused = nil

@@ -165,7 +165,7 @@ func (r *etcdReclaims) judge(covers int64) {
 	for _, name := range sortedKeys(r.keys) {
 		k := r.keys[name]
 		x := k.refused
-		if x == nil || x.answer.T > covers {
+		if x == nil || !covered(covers, x.answer.T) {
 			continue
 		}
 		k.refused = nil

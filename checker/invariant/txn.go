@@ -202,7 +202,9 @@ func (b *book) readLeg(c *history.Change) {
 			l.amount = -l.amount
 		} else {
 			l.account.credits += sign
-			l.account.creditor, l.account.credited = l.payout, b.keep(b.txn.event)
+			if sign > 0 {
+				l.account.creditor, l.account.credited = l.payout, b.keep(b.txn.event)
+			}
 		}
 		l.account.entries += sign * l.amount
 		l.payout.legs += sign * l.amount
