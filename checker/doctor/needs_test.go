@@ -123,10 +123,14 @@ func TestWhatMendsAClockDependsOnWhatStoodInTheWay(t *testing.T) {
 		{fmt.Errorf("move: %w", vskew.ErrUnsupported), "amd64"},
 		{fmt.Errorf("move: %w", os.ErrPermission), "trac"},
 		{errors.New("its vDSO has no room behind its end"), "another kernel"},
+		{fmt.Errorf("move: %w", vskew.ErrLate), "less busy"},
 	} {
 		got := mendClock(c.err)
 		if !strings.Contains(got, c.mend) {
 			t.Errorf("%v: %s", c.err, got)
+		}
+		if c.mend == "less busy" && strings.Contains(got, "kernel") {
+			t.Errorf("%v is no matter of the kernel: %s", c.err, got)
 		}
 		if c.mend == "another kernel" && strings.Contains(got, "PTRACE") {
 			t.Errorf("%v is no matter of rights: %s", c.err, got)
