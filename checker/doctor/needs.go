@@ -17,26 +17,61 @@ type Needs struct {
 	Memory int64 // so many bytes of file systems in memory are filled; 0 where nothing is mounted
 }
 
-// Machine is this machine, as far as it was looked at: everything is tried once, when it is asked for first.
+// Machine is this machine, as far as it was looked at. What it was found to be able to do is not tried again, nor what it said no
+// to as often as it is asked: it may only be busy, or somebody may take its memory for a moment.
 type Machine struct {
 	clocks, volumes func(context.Context) error
-	memory          func() (int64, error)
+	memory          func(ctx context.Context, filled int64) error
 }
 
 // NewMachine has looked at nothing yet.
 func NewMachine() *Machine {
 	return &Machine{
-		clocks:  once(func(ctx context.Context) error { return tried(ctx, (*ward).clock) }),
-		volumes: once(func(ctx context.Context) error { return tried(ctx, (*ward).volume) }),
-		memory:  sync.OnceValues(available),
+		clocks:  kept(func(ctx context.Context) error { return tried(ctx, (*ward).clock) }),
+		volumes: kept(func(ctx context.Context) error { return tried(ctx, (*ward).volume) }),
+		memory:  room(available),
 	}
 }
 
-func once(look func(context.Context) error) func(context.Context) error {
-	var first sync.Once
-	var err error
+// kept asks once for all. What was said to somebody who then gave up is not kept.
+func kept(look func(context.Context) error) func(context.Context) error {
+	var mu sync.Mutex
+	var asked bool
+	var answer error
 	return func(ctx context.Context) error {
-		first.Do(func() { err = look(ctx) })
+		mu.Lock()
+		defer mu.Unlock()
+		if !asked {
+			answer = insist(ctx, look)
+			asked = answer == nil || ctx.Err() == nil
+		}
+		return answer
+	}
+}
+
+// room tells whether so much memory may be filled. What was available once is enough to say yes from then on: each run asks anew.
+func room(available func() (int64, error)) func(context.Context, int64) error {
+	var mu sync.Mutex
+	var most int64                // that was available
+	var refused int64 = 1<<63 - 1 // the least that was asked for in vain
+	return func(ctx context.Context, filled int64) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if err := enough(filled, most); err == nil || filled >= refused {
+			return err
+		}
+		seen := false
+		err := insist(ctx, func(context.Context) error {
+			free, err := available()
+			if err != nil {
+				return err
+			}
+			most, seen = max(most, free), true
+			return enough(filled, most)
+		})
+		if err != nil && seen && ctx.Err() == nil {
+			refused = filled
+		}
 		return err
 	}
 }
@@ -54,7 +89,7 @@ func tried(ctx context.Context, look func(*ward, context.Context, Surroundings) 
 	return nil
 }
 
-// Lacks says what this machine cannot do of what a run needs; nil where it can do all of it.
+// Lacks says what this machine cannot do of what a run needs; nil where it can do all of it. A no takes some seconds at first.
 func (m *Machine) Lacks(ctx context.Context, n Needs) error {
 	if n.Clocks {
 		if err := m.clocks(ctx); err != nil {
@@ -67,11 +102,7 @@ func (m *Machine) Lacks(ctx context.Context, n Needs) error {
 	if err := m.volumes(ctx); err != nil {
 		return fmt.Errorf("no disk can be filled here: %w", err)
 	}
-	free, err := m.memory()
-	if err != nil {
-		return err
-	}
-	return enough(n.Memory, free)
+	return m.memory(ctx, n.Memory)
 }
 
 // How often a machine is asked that says no, and how long is waited in between.
@@ -80,11 +111,8 @@ const (
 	askEvery = 3 * time.Second
 )
 
-// Insist asks this machine for what a run needs, and again where it says no: somebody may take its memory for a moment, and a
-// probe come too late while it is busy.
-func Insist(ctx context.Context, n Needs) error { return insist(ctx, n, NewMachine) }
-
-func insist(ctx context.Context, n Needs, look func() *Machine) (err error) {
+// insist asks, and again where the answer is no, until ctx ends.
+func insist(ctx context.Context, look func(context.Context) error) (err error) {
 	for i := range asks {
 		if i > 0 {
 			select {
@@ -93,7 +121,7 @@ func insist(ctx context.Context, n Needs, look func() *Machine) (err error) {
 			case <-time.After(askEvery):
 			}
 		}
-		if err = look().Lacks(ctx, n); err == nil {
+		if err = look(ctx); err == nil {
 			return nil
 		}
 	}

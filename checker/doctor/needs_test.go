@@ -13,12 +13,16 @@ import (
 	"fenceproof/deploy/vskew"
 )
 
-func TestAMachineIsAskedOnlyForWhatARunNeedsAndOnlyOnce(t *testing.T) {
-	var clocks, volumes int
+func TestAMachineIsAskedOnlyForWhatARunNeedsAndItsAnswersAreKept(t *testing.T) {
+	synctest.Test(t, askedForWhatIsNeeded)
+}
+
+func askedForWhatIsNeeded(t *testing.T) {
+	var clocks, volumes, memory int
 	m := &Machine{
-		clocks:  once(func(context.Context) error { clocks++; return errors.New("no tracing") }),
-		volumes: once(func(context.Context) error { volumes++; return nil }),
-		memory:  func() (int64, error) { return 2 << 30, nil },
+		clocks:  kept(func(context.Context) error { clocks++; return errors.New("no tracing") }),
+		volumes: kept(func(context.Context) error { volumes++; return nil }),
+		memory:  room(func() (int64, error) { memory++; return 2 << 30, nil }),
 	}
 	for _, c := range []struct {
 		needs Needs
@@ -27,6 +31,8 @@ func TestAMachineIsAskedOnlyForWhatARunNeedsAndOnlyOnce(t *testing.T) {
 		{Needs{}, ""},
 		{Needs{Memory: 512 << 20}, ""},
 		{Needs{Memory: 1<<30 + 1}, "2048 MB are available"},
+		{Needs{Memory: 3 << 30}, "4096 MB are needed"},
+		{Needs{Memory: 512 << 20}, ""},
 		{Needs{Clocks: true}, "no tracing"},
 		{Needs{Clocks: true, Memory: 1}, "no tracing"},
 	} {
@@ -35,8 +41,8 @@ func TestAMachineIsAskedOnlyForWhatARunNeedsAndOnlyOnce(t *testing.T) {
 			t.Errorf("of a run that needs %+v it says %v, not %q", c.needs, err, c.says)
 		}
 	}
-	if clocks != 1 || volumes != 1 {
-		t.Errorf("clocks were tried %d times, volumes %d times", clocks, volumes)
+	if clocks != asks || volumes != 1 || memory != 1+asks {
+		t.Errorf("clocks were tried %d times, volumes %d times, memory %d times", clocks, volumes, memory)
 	}
 	m.volumes = func(context.Context) error { return errors.New("no mounts") }
 	if err := m.Lacks(t.Context(), Needs{Memory: 1}); err == nil || !strings.Contains(err.Error(), "no mounts") {
@@ -44,27 +50,57 @@ func TestAMachineIsAskedOnlyForWhatARunNeedsAndOnlyOnce(t *testing.T) {
 	}
 }
 
-// A moment in which somebody else had the memory ends nobody's soak.
+// A moment in which somebody else had the memory, or the processors, ends nobody's run, and leaves nothing out of a soak, which
+// has one Machine for hours.
 func TestAMachineThatSaysNoIsAskedAgain(t *testing.T) {
 	for _, c := range []struct {
 		noes, asked int
 		says        string
-	}{{0, 1, ""}, {1, 2, ""}, {2, 3, ""}, {99, 3, "2048 MB"}} {
-		synctest.Test(t, func(t *testing.T) {
-			asked := 0
-			err := insist(t.Context(), Needs{Memory: 1 << 30}, func() *Machine {
-				asked++
-				return &Machine{volumes: func(context.Context) error { return nil }, memory: func() (int64, error) {
-					if asked <= c.noes {
-						return 1 << 30, nil
+	}{{0, 1, ""}, {1, 2, ""}, {2, 3, ""}, {99, 3, "no"}} {
+		for name, needs := range map[string]Needs{"clocks": {Clocks: true}, "volumes": {Memory: 1}, "memory": {Memory: 1 << 30}} {
+			t.Run(fmt.Sprintf("%s after %d times no", name, c.noes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					asked := map[string]int{}
+					m := busy(name, c.noes, asked)
+					for range 2 { // the answer stays
+						if err := m.Lacks(t.Context(), needs); asked[name] != c.asked || (err == nil) != (c.says == "") {
+							t.Errorf("it was asked %d times: %v", asked[name], err)
+						}
 					}
-					return 8 << 30, nil
-				}}
+				})
 			})
-			if asked != c.asked || (err == nil) != (c.says == "") {
-				t.Errorf("after %d times no it was asked %d times: %v", c.noes, asked, err)
+		}
+	}
+}
+
+// busy is a machine of which one thing is refused so many times, and that counts what it is asked.
+func busy(what string, noes int, asked map[string]int) *Machine {
+	probe := func(name string) func(context.Context) error {
+		return func(context.Context) error {
+			if asked[name]++; name == what && asked[name] <= noes {
+				return errors.New("no")
 			}
-		})
+			return nil
+		}
+	}
+	return &Machine{clocks: kept(probe("clocks")), volumes: kept(probe("volumes")), memory: room(func() (int64, error) {
+		if probe("memory")(context.Background()) != nil {
+			return 1 << 30, nil
+		}
+		return 8 << 30, nil
+	})}
+}
+
+// What a probe says that was cut short is not what the machine can do.
+func TestAnAnswerToSomebodyWhoGaveUpIsNotKept(t *testing.T) {
+	m := busy("clocks", 1, map[string]int{})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Lacks(gone, Needs{Clocks: true}); err == nil {
+		t.Error("a no is taken for a yes")
+	}
+	if err := m.Lacks(t.Context(), Needs{Clocks: true}); err != nil {
+		t.Errorf("it was kept: %v", err)
 	}
 }
 
@@ -87,10 +123,14 @@ func TestWhatMendsAClockDependsOnWhatStoodInTheWay(t *testing.T) {
 		{fmt.Errorf("move: %w", vskew.ErrUnsupported), "amd64"},
 		{fmt.Errorf("move: %w", os.ErrPermission), "trac"},
 		{errors.New("its vDSO has no room behind its end"), "another kernel"},
+		{fmt.Errorf("move: %w", vskew.ErrLate), "less busy"},
 	} {
 		got := mendClock(c.err)
 		if !strings.Contains(got, c.mend) {
 			t.Errorf("%v: %s", c.err, got)
+		}
+		if c.mend == "less busy" && strings.Contains(got, "kernel") {
+			t.Errorf("%v is no matter of the kernel: %s", c.err, got)
 		}
 		if c.mend == "another kernel" && strings.Contains(got, "PTRACE") {
 			t.Errorf("%v is no matter of rights: %s", c.err, got)

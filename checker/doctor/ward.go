@@ -132,6 +132,8 @@ func mendClock(err error) string {
 		return "use a machine with Linux on amd64"
 	case errors.Is(err, os.ErrPermission):
 		return mendPtrace()
+	case errors.Is(err, vskew.ErrLate):
+		return "try again when the machine is less busy"
 	}
 	return "see what the message names; another kernel may have a vDSO that can be redirected"
 }

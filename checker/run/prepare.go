@@ -46,7 +46,7 @@ func prepare(ctx context.Context, cfg Config, out *progress) (p programs, err er
 			return p, fmt.Errorf("the programs of a run are not in %s; `make build` puts them there: %w", cfg.Bin, err)
 		}
 	}
-	if err := doctor.Insist(ctx, Needs(cfg.Plan)); err != nil {
+	if err := doctor.NewMachine().Lacks(ctx, Needs(cfg.Plan)); err != nil {
 		return p, fmt.Errorf("%w: the plan has steps that it cannot do now; `fenceproof doctor` says what it can: %w", ErrNotHere, err)
 	}
 	if err := local.RequireSpace(cfg.Runs); err != nil {

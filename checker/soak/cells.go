@@ -177,31 +177,36 @@ func (s Settings) Cells(check Check) (cells []Cell, out []LeftOut, err error) {
 			return nil, nil, fmt.Errorf("nemesis %s runs on none of the backends and workloads that were asked for: %w", n, why)
 		}
 	}
-	switch {
-	case s.Mixes > 0:
-	case len(cells) == 0:
-		return nil, nil, fmt.Errorf("there is nothing to run: %s: %s", out[0].Cell, out[0].Why)
-	default:
-		return cells, out, nil
-	}
-	for _, c := range s.product(MixOfTwo) {
-		// The seed decides on the order of the mixes alone, and not on which ones there are, so that one seed tells of all.
-		if _, err := s.draw(c, s.FirstSeed, s.Mixes-1, check); err != nil {
-			return nil, nil, err
+	if s.Mixes > 0 {
+		for _, c := range s.product(MixOfTwo) {
+			// The seed decides on the order of the mixes alone, and not on which ones there are, so that one seed tells of all.
+			if _, err := s.draw(c, s.FirstSeed, s.Mixes-1, check); err != nil {
+				return nil, nil, err
+			}
+			not, some := s.mixesNotHere(c, check)
+			if out = append(out, not...); some {
+				cells = append(cells, c)
+			}
 		}
-		cells, out = append(cells, c), append(out, s.mixesNotHere(c, check)...)
+	}
+	if len(cells) == 0 {
+		return nil, nil, fmt.Errorf("there is nothing to run: %s: %s", out[0].Cell, out[0].Why)
 	}
 	return cells, out, nil
 }
 
-// mixesNotHere are the mixes that are never drawn for a cell because this machine cannot do them.
-func (s Settings) mixesNotHere(c Cell, check Check) (out []LeftOut) {
+// mixesNotHere are the mixes of a cell that this machine cannot do; there are some that it can. Their seeds draw them all the
+// same, and these runs are left out.
+func (s Settings) mixesNotHere(c Cell, check Check) (out []LeftOut, some bool) {
 	for _, p := range s.pairs() {
-		if err := check(s.task(c, p, s.FirstSeed).Args()); errors.Is(err, ErrNotHere) {
+		switch err := check(s.task(c, p, s.FirstSeed).Args()); {
+		case err == nil:
+			some = true
+		case errors.Is(err, ErrNotHere):
 			out = append(out, LeftOut{Cell{strings.ReplaceAll(p, ",", "+"), c.Backend, c.Workload}, err.Error(), true})
 		}
 	}
-	return out
+	return out, some
 }
 
 // product is the cell of a nemesis for every backend and workload.
@@ -243,14 +248,15 @@ func (s Settings) Round(n int, cells []Cell, check Check) ([]Task, error) {
 }
 
 // draw is the m-th mix of a cell under a seed: the seed puts all pairs into an order, and those that verify takes for the
-// cell come one after the other.
+// cell come one after the other, whether or not this machine can do them: under one seed every machine draws the same.
 func (s Settings) draw(c Cell, seed uint64, m int, check Check) (Task, error) {
 	pairs := s.pairs()
 	rng := rand.New(rand.NewPCG(seed, streamOf(c)))
 	rng.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
 	var fit []Task
 	for _, p := range pairs {
-		if t := s.task(c, p, seed); check(t.Args()) == nil {
+		t := s.task(c, p, seed)
+		if err := check(t.Args()); err == nil || errors.Is(err, ErrNotHere) {
 			if fit = append(fit, t); len(fit) > m {
 				return t, nil
 			}

@@ -21,10 +21,10 @@ func scripted(t *testing.T, script string) string {
 	exe := filepath.Join(t.TempDir(), "fenceproof")
 	text := `#!/bin/sh
 while [ $# -gt 0 ]; do
-  case "$1" in --runs) runs=$2 ;; --seed) seed=$2 ;; esac
+  case "$1" in --runs) runs=$2 ;; --seed) seed=$2 ;; --nemesis) nemesis=$(echo "$2" | tr , +) ;; esac
   shift
 done
-dir=$runs/20260102T000000.000Z-payout-pg-pause-$seed
+dir=$runs/20260102T000000.000Z-payout-pg-$nemesis-$seed
 verdict() { mkdir -p "$dir/history"; echo "{\"schema\":1,\"id\":\"${dir##*/}\",\"exit\":$1,\"overall\":\"$2\"}" >"$dir/verdict.json"; }
 ` + script + "\n"
 	if err := os.WriteFile(exe, []byte(text), 0o755); err != nil {

@@ -90,15 +90,18 @@ func TestWhatAMachineCannotDoIsNamedBesideWhatPassed(t *testing.T) {
 	}
 }
 
-func TestAMixThatTheMachineCannotDoIsNotDrawnAndToldOf(t *testing.T) {
+// noClock is a machine on which no clock can be moved.
+func noClock(args []string) error {
+	if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "clock") }) {
+		return fmt.Errorf("%w: tracing is forbidden", ErrNotHere)
+	}
+	return nil
+}
+
+func TestAMixThatTheMachineCannotDoIsToldOf(t *testing.T) {
 	s := small()
 	s.Nemeses, s.Mixes, s.Backends = []string{"pause", "kill", "clock"}, 1, []string{"pg"}
-	_, out, err := s.Cells(func(args []string) error {
-		if slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "clock") }) {
-			return fmt.Errorf("%w: tracing is forbidden", ErrNotHere)
-		}
-		return nil
-	})
+	_, out, err := s.Cells(noClock)
 	var mixes []string
 	for _, l := range out {
 		if l.NotHere && strings.Contains(l.Cell.Nemesis, "+") {
@@ -107,5 +110,62 @@ func TestAMixThatTheMachineCannotDoIsNotDrawnAndToldOf(t *testing.T) {
 	}
 	if want := []string{"pause+clock, payout on pg", "kill+clock, payout on pg", "pause+clock, lock on pg", "kill+clock, lock on pg"}; err != nil || !slices.Equal(mixes, want) {
 		t.Errorf("left out are %v, %v", mixes, err)
+	}
+	s.Nemeses = []string{"clock", "kill"} // of which there is one mix, and the machine cannot do it
+	cells, _, err := s.Cells(noClock)
+	if err != nil || slices.ContainsFunc(cells, func(c Cell) bool { return c.Nemesis == MixOfTwo }) {
+		t.Errorf("%v are cells, %v; of one nothing would ever be run", cells, err)
+	}
+	s.Nemeses = []string{"clock+kill", "pause+clock"} // and kill+pause, which it can
+	if cells, _, err := s.Cells(noClock); err != nil || len(cells) != 2 {
+		t.Errorf("%v are cells, %v", cells, err)
+	}
+	s.Nemeses = []string{"clock+kill", "clock+slow", "kill+slow+clock", "kill+slow"} // and no mix that has no cell of its own
+	if _, _, err := s.Cells(noClock); err == nil || !strings.Contains(err.Error(), "there are 0 mixes") {
+		t.Errorf("mixes that there are not are taken: %v", err)
+	}
+	s.Nemeses, s.Mixes = []string{"clock"}, 0
+	if _, _, err := s.Cells(noClock); err == nil || !strings.Contains(err.Error(), "tracing is forbidden") {
+		t.Errorf("a soak of nothing is taken: %v", err)
+	}
+}
+
+// What a machine could not do is not made up for by what another seed is to show, so one seed tells the same of every machine.
+func TestASeedDrawsTheSameMixesWhateverTheMachineCanDo(t *testing.T) {
+	s := small()
+	s.Nemeses, s.Mixes, s.Rounds = []string{"pause", "kill", "clock"}, 1, 20
+	here, _, err := s.Cells(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := 0
+	for n := range s.Rounds {
+		want, err := s.Round(n, here[len(here)-1:], all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Round(n, here[len(here)-1:], noClock); err != nil || !slices.Equal(got, want) {
+			t.Errorf("round %d runs %v where clocks cannot be moved, and else %v (%v)", n, got, want, err)
+		}
+		if strings.Contains(want[0].Nemesis, "clock") {
+			drawn++
+		}
+	}
+	if drawn == 0 {
+		t.Error("no seed drew a clock, so nothing was shown")
+	}
+}
+
+func TestADrawnMixThatTheMachineCannotDoIsLeftOutAsARun(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `verdict 0 pass`), 20)
+	o.Nemeses, o.Mixes, o.Check = nil, 1, noClock
+	sum, err := Run(t.Context(), o)
+	if err != nil || len(sum.NotBegun) == 0 || sum.Counts.Runs != 20-len(sum.NotBegun) {
+		t.Fatalf("%v, %+v\n%s", err, sum, out)
+	}
+	for _, l := range sum.NotBegun {
+		if !strings.Contains(l.With, "clock") || !strings.Contains(l.LeftOut, "tracing is forbidden") {
+			t.Errorf("left out is %+v", l)
+		}
 	}
 }

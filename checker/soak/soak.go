@@ -62,6 +62,10 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	first, err := o.Round(0, cells, o.Check)
+	if err != nil {
+		return nil, err
+	}
 	b, err := buildOf(o.Exe, o.Services)
 	if err != nil {
 		return nil, err
@@ -72,6 +76,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 	s := &soak{Options: o, folder: f, build: b, cells: cells, begun: time.Now(), round: -1, done: f.done()}
 	s.announce(out)
+	s.pace(first)
 	var g errgroup.Group
 	for range o.Jobs {
 		g.Go(func() error { return s.work(ctx) })

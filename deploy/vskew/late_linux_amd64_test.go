@@ -67,7 +67,7 @@ func TestAThreadThatDoesNotStopHoldsNobodyUpForLongAndIsNotStoppedLater(t *testi
 			time.Sleep(time.Millisecond)
 		}
 	})
-	if answer := m.ask("move %d 1h", r.pid()); !strings.Contains(answer, errLate.Error()) {
+	if answer := m.ask("move %d 1h", r.pid()); !strings.Contains(answer, ErrLate.Error()) {
 		t.Errorf("it says %s", answer)
 	}
 	close(over)

@@ -87,7 +87,7 @@ func redirect(ctx context.Context, pid int, mem *os.File) (*vdso, error) {
 		}
 		again := insideAgain
 		switch {
-		case errors.Is(err, errLate):
+		case errors.Is(err, ErrLate):
 			again = lateAgain
 		case !errors.Is(err, errInside):
 			return nil, err

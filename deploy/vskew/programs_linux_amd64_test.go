@@ -137,7 +137,7 @@ func hang(args string) {
 	var pid, steps int
 	fmt.Sscan(args, &pid, &steps)
 	mem, err := open(pid, anybody, os.O_RDWR)
-	for n := 0; err == nil || errors.Is(err, errLate) && n < 20; n++ { // a busy machine may need more than one attempt
+	for n := 0; err == nil || errors.Is(err, ErrLate) && n < 20; n++ { // a busy machine may need more than one attempt
 		err = whileStopped(context.Background(), pid, func([]thread) error {
 			v, err := readVDSO(pid, mem)
 			if err == nil {

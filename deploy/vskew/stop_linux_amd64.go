@@ -20,9 +20,6 @@ import (
 // lock has more than half a second between its last look at its lease and the moment from which what it sends is late.
 const stopLimit = 100 * time.Millisecond
 
-// errLate: one of its threads did not stop in time.
-var errLate = errors.New("not all of its threads stopped")
-
 // noThread has a thread wait for what it traces itself, and for nothing of other threads of this process (__WNOTHREAD).
 const noThread = 0x20000000
 
@@ -41,7 +38,7 @@ func (t thread) at() (int64, error) {
 // whileStopped runs do while no thread of the process runs. It is done by seizing them: should this process die meanwhile,
 // the kernel lets them go on, and a process that was stopped before stays so afterwards.
 func whileStopped(ctx context.Context, pid int, do func([]thread) error) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, stopLimit, errLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, stopLimit, ErrLate)
 	defer cancel()
 	ended := onThread(func() (keep bool) {
 		s := seizure{pid: pid, stopped: map[int]syscall.Signal{}, running: map[int]bool{}}

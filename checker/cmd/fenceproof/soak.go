@@ -38,6 +38,9 @@ rounds are done. Each run is a process of its own. Cells that a backend or workl
 left out, and said to be; so is a run that the machine cannot do at its time, which is done when the soak is continued. What this
 machine cannot do is named beside what passed. It stops at nothing but a failure of the harness. That its programs were replaced meanwhile is one as
 well: what it has shown would be of two systems.
+At its start it says how many runs a round has and about how long that takes, and warns where --duration is too short for it: a
+soak of which a cell was never run is no pass. A seed draws the same mixes on every machine; one that this machine cannot do is left
+out like a run that it cannot do at its time.
 
 Its folder holds a line per finished run (soak.ndjson), the summary (summary.json, summary.html), and the runs: of those
 that passed the verdict, of those that were violated or in which the harness failed everything, and of those that were
