@@ -169,36 +169,28 @@ func (f *skew) ask(ctx context.Context) (least, most time.Duration, err error) {
 }
 
 // heal puts the clock right, and returns when the process was heard to say the true time. Who has died since has no clock
-// any more, and who was started in his place has a true one.
+// any more, and who was started in his place has a true one. Whom nobody can hear has his clock right all the same: what it
+// has left behind is set right as well, and that it is unproven is said.
 func (f *skew) heal(ctx context.Context) (err error) {
 	if f.clock == nil {
 		return nil
 	}
 	defer func() { err = errors.Join(err, f.clock.Close(context.WithoutCancel(ctx))) }()
 	f.rest(ctx)
-	before, last := "", f.by
+	before := ""
 	if least, most, err := f.ask(ctx); err == nil {
 		before = "it was " + shift(least, most) + ", and "
 	}
-	var all sightings
-	for {
-		if !f.clock.Running() {
-			f.right, f.ended = "it has ended, and whoever is started in its place has the true time", true
-			break
-		}
-		err = f.clock.Move(ctx, 0)
-		if err == nil {
-			var least, most time.Duration
-			if least, most, err = f.ask(ctx); err == nil && all.still(0, max(last.Abs(), plan.MinShift), least, most) {
-				f.right = before + "is " + shift(all.least, all.most)
-				break
-			}
-		}
-		if !wait(ctx, readEvery) {
-			return errors.Join(errors.New("its clock is not seen to be right again"), err)
-		}
+	unproven := f.setRight(ctx, before)
+	if unproven != nil && !errors.Is(unproven, errUnproven) {
+		return unproven
 	}
 	if f.far >= tooFar {
+		if unproven != nil { // the time for it was spent on questions
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
+			defer cancel()
+		}
 		left, err := f.stack.ClockHealed(ctx, f.target)
 		if left != "" {
 			f.right += "; " + left
@@ -207,10 +199,52 @@ func (f *skew) heal(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if f.failed != nil && f.told != "" && !f.ended {
+	switch {
+	case unproven != nil:
+		return fmt.Errorf("%w (%s)", errors.Join(unproven, f.failed), f.right)
+	case f.failed != nil && f.told != "" && !f.ended:
 		return fmt.Errorf("%w: it %s, and was not moved any further: %w", errFaded, f.right, f.failed)
 	}
 	return nil
+}
+
+// setRight takes the offset away until the process says the true time. It is errUnproven where it was taken away, and nothing
+// that the process has said since tells against it.
+func (f *skew) setRight(ctx context.Context, before string) error {
+	var all sightings
+	moved, off := false, false
+	for {
+		if !f.clock.Running() {
+			f.right, f.ended = "it has ended, and whoever is started in its place has the true time", true
+			return nil
+		}
+		err := f.clock.Move(ctx, 0)
+		if err == nil || ctx.Err() == nil { // no time to do it once more takes nothing back
+			moved = err == nil
+		}
+		if err == nil {
+			var least, most time.Duration
+			if least, most, err = f.ask(ctx); err == nil {
+				off = least > 0 || most < 0
+				if all.still(0, max(f.by.Abs(), plan.MinShift), least, most) {
+					// What was being forked at the first move may have the old offset. It is there by now: a server that
+					// has forked again to answer is through with it.
+					if err = f.clock.Move(ctx, 0); err == nil {
+						f.right = before + "is " + shift(all.least, all.most)
+						return nil
+					}
+				}
+			}
+		}
+		if !wait(ctx, readEvery) {
+			err = errors.Join(errors.New("its clock is not seen to be right again"), err)
+			if moved && !off {
+				f.right = before + "the offset was taken away"
+				return fmt.Errorf("%w: %w", errUnproven, err)
+			}
+			return err
+		}
+	}
 }
 
 // rest has nothing move the clock any more. A move that is under way may end by itself for a moment; then it is ended.

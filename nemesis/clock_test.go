@@ -20,10 +20,13 @@ type watches struct {
 	moves  int
 	open   int
 	stuck  bool          // it does not move
+	jams   bool          // it does not move back
 	dies   bool          // there is no process any more once it was moved
 	coarse time.Duration // how wide an answer is
 	breaks int           // it cannot be moved any more after so many moves away, 0 for never
 	hangs  bool          // a move does not return until its context ends
+	mute   bool          // it tells nobody the time when it is right
+	forks  time.Duration // what was being forked at the last move away has that, until the next move finds it
 	healed []contract.Process
 }
 
@@ -63,7 +66,12 @@ func (w *watches) Move(ctx context.Context, by time.Duration) error {
 		return errors.New("it has ended")
 	}
 	w.moves++
-	if !w.stuck {
+	if by != 0 {
+		w.forks = by
+	} else if w.by == 0 { // what was being forked is there by now
+		w.forks = 0
+	}
+	if !w.stuck && (!w.jams || by != 0) {
 		w.by = by
 	}
 	return nil
@@ -72,6 +80,9 @@ func (w *watches) Move(ctx context.Context, by time.Duration) error {
 func (w *watches) Read(context.Context) (least, most time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.mute && w.by == 0 {
+		return 0, 0, errors.New("conn closed")
+	}
 	if w.dies && w.moves > 0 && !w.stuck {
 		return w.by, w.by, nil
 	}
@@ -123,8 +134,8 @@ func TestAClockIsMovedSeenToBeAndSeenToBeRightAgain(t *testing.T) {
 			if !strings.Contains(seen.Msg, c.seen) || !strings.Contains(healed.Msg, c.healed) || !strings.Contains(healed.Msg, "ahead") {
 				t.Errorf("seen: %s; healed: %s", seen.Msg, healed.Msg)
 			}
-			if w.by != 0 || len(w.healed) != c.left {
-				t.Errorf("it is %s off, and %v were set right", w.by, w.healed)
+			if w.by != 0 || w.forks != 0 || len(w.healed) != c.left {
+				t.Errorf("it is %s off, what was being forked %s, and %v were set right", w.by, w.forks, w.healed)
 			}
 		})
 	}
@@ -140,6 +151,34 @@ func TestAClockThatDoesNotMoveIsNotSeenToAndIsPutRightAllTheSame(t *testing.T) {
 	}
 	if err := f.heal(t.Context()); err != nil || w.open != 0 {
 		t.Errorf("it says %v, and %d clocks are open", err, w.open)
+	}
+}
+
+// Whom nobody can ask is put right all the same, with what he has left behind, and nothing is broken by it.
+func TestAClockThatIsRightAndCannotBeReadIsUnprovenAndNoFailure(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		w        *watches
+		unproven bool
+		left     int
+	}{
+		{"nobody is answered any more", &watches{mute: true}, true, 1},
+		{"it says that it is still off", &watches{jams: true}, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &skew{stack: c.w, target: "lockdb", how: plan.Movement{By: plan.Duration(time.Hour)}}
+			if err := f.inject(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if err := f.heal(soon); err == nil || errors.Is(err, errUnproven) != c.unproven {
+				t.Errorf("it says %v", err)
+			}
+			if len(c.w.healed) != c.left || c.w.open != 0 {
+				t.Errorf("%v were set right, and %d clocks are open", c.w.healed, c.w.open)
+			}
+		})
 	}
 }
 

@@ -125,10 +125,11 @@ func (s *Stack) openDatabase(ctx context.Context, name, migrator string, env env
 	if err != nil {
 		return err
 	}
+	d := &database{Instance: i}
 	s.mu.Lock()
-	s.databases[name] = &database{Instance: i}
+	s.databases[name] = d
 	s.mu.Unlock()
-	if err := i.Start(ctx); err != nil {
+	if err := d.do(ctx, i.Start); err != nil {
 		return err
 	}
 	if err := i.CreateDatabase(ctx, name, owners[name]); err != nil {

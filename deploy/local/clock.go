@@ -44,13 +44,11 @@ func (s *Stack) Clock(ctx context.Context, name string) (*Clock, error) {
 	c := &Clock{process: p, close: func(context.Context) error { return nil }}
 	switch p := p.(type) {
 	case *database:
-		url := p.SuperURL("postgres")
-		old, err := pgx.Connect(ctx, url)
-		if err != nil {
+		d := &databaseClock{url: p.SuperURL("postgres")}
+		if d.old, err = pgx.Connect(ctx, d.url); err != nil {
 			return nil, fmt.Errorf("connect to %s to read its clock: %w", name, err)
 		}
-		c.close = old.Close
-		c.read = func(ctx context.Context) (least, most time.Duration, err error) { return readDatabase(ctx, old, url) }
+		c.read, c.close = d.read, d.close
 	case *member:
 		c.read = func(ctx context.Context) (least, most time.Duration, err error) {
 			return readHTTP(ctx, p.URL()+"/version")
@@ -102,8 +100,8 @@ func (c *Clock) Move(ctx context.Context, by time.Duration) error {
 }
 
 // Read asks the process what time it is, and tells by how much its clock is ahead of this process's: at least and at most.
-// A database is asked over a connection that was there before and over a fresh one; a service answers with its Date, which
-// is in whole seconds.
+// A database is asked over a connection that was there before, or that takes the place of one that an earlier question has
+// ended, and over a fresh one; a service answers with its Date, which is in whole seconds.
 func (c *Clock) Read(ctx context.Context) (least, most time.Duration, err error) {
 	if least, most, err = c.read(ctx); err != nil {
 		return 0, 0, fmt.Errorf("read the clock of %s: %w", c.process.Name(), err)
@@ -117,14 +115,29 @@ func ahead(first, last, sent, answered time.Time) (least, most time.Duration) {
 	return first.Round(0).Sub(answered.Round(0)), last.Round(0).Sub(sent.Round(0))
 }
 
-// readDatabase is the hull of what both connections say: they agree unless one of its processes was left out.
-func readDatabase(ctx context.Context, old *pgx.Conn, url string) (least, most time.Duration, err error) {
-	fresh, err := pgx.Connect(ctx, url)
+// databaseClock asks a database for its time.
+type databaseClock struct {
+	url string
+	old *pgx.Conn // closed by an answer that came too late
+}
+
+func (d *databaseClock) close(ctx context.Context) error { return d.old.Close(ctx) }
+
+// read is the hull of what both connections say: they agree unless one of its processes was left out.
+func (d *databaseClock) read(ctx context.Context) (least, most time.Duration, err error) {
+	if d.old.IsClosed() { // the next questions have one that was there before again
+		again, err := pgx.Connect(ctx, d.url)
+		if err != nil {
+			return 0, 0, err
+		}
+		d.old = again
+	}
+	fresh, err := pgx.Connect(ctx, d.url)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, fresh.Close(context.WithoutCancel(ctx))) }()
-	for i, conn := range []*pgx.Conn{old, fresh} {
+	for i, conn := range []*pgx.Conn{d.old, fresh} {
 		var at time.Time
 		sent := time.Now()
 		if err := conn.QueryRow(ctx, clockSQL).Scan(&at); err != nil {

@@ -90,6 +90,32 @@ func TestAProcessThatIsStartedAgainHasTheTrueTime(t *testing.T) {
 	}
 }
 
+// An answer that comes too late costs the connection that it was to come over. The clock can be read all the same.
+func TestTheClockOfADatabaseIsReadAgainWhenAConnectionWasLost(t *testing.T) {
+	cfg := config(t)
+	cfg.Executors, cfg.LocksOnly = 0, true
+	s := boot(t, cfg)
+	c, err := s.Clock(t.Context(), LockDB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads(t, c, 0)
+	d, err := s.database(LockDB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !isSo(t, d, "SELECT bool_and(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE query LIKE 'SELECT clock_timestamp%'") {
+		t.Fatal("the connection was not ended")
+	}
+	if _, _, err := c.Read(t.Context()); err == nil {
+		t.Fatal("a connection that was ended has answered")
+	}
+	reads(t, c, 0)
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAClientThatServesNobodyHasNoClockToRead(t *testing.T) {
 	s := &Stack{services: map[string]*service{"lock-client-1": {name: "lock-client-1", client: true}}}
 	if _, err := s.Clock(t.Context(), "lock-client-1"); err == nil {

@@ -108,7 +108,8 @@ func (s *Stack) closeDatabase(ctx context.Context, d *database) error {
 	return errs.ErrorOrNil()
 }
 
-// RemoveData removes the databases of a run that has ended and whose data was kept, wherever they are.
+// RemoveData removes the databases of a run that has ended and whose data was kept, wherever they are, and a backup that was
+// left where nobody lived to remove it.
 func RemoveData(ctx context.Context, runDir string) error {
 	home := filepath.Join(runDir, "data")
 	entries, err := os.ReadDir(home)
@@ -118,7 +119,9 @@ func RemoveData(ctx context.Context, runDir string) error {
 	var errs *multierror.Error
 	for _, e := range entries {
 		demolish := postgres.Demolish
-		if e.Name() == Etcd || strings.HasPrefix(e.Name(), Etcd+"-") {
+		if e.Type().IsRegular() { // a snapshot of etcd
+			demolish = func(_ context.Context, file string) error { return os.Remove(file) }
+		} else if e.Name() == Etcd || strings.HasPrefix(e.Name(), Etcd+"-") {
 			demolish = etcd.Demolish
 		}
 		errs = multierror.Append(errs, demolish(ctx, filepath.Join(home, e.Name())))

@@ -10,6 +10,7 @@ import (
 
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local/warden"
+	"fenceproof/deploy/postgres"
 	"fenceproof/deploy/process"
 )
 
@@ -18,6 +19,7 @@ import (
 type Backup struct {
 	s    *Stack
 	path string
+	left warden.Leftover // it, or in the run's folder a link to it
 }
 
 // Path is where the backup is: a data directory, or a snapshot's file.
@@ -26,7 +28,8 @@ func (b *Backup) Path() string { return b.path }
 // BackUpLocks copies what keeps the locks, while it runs.
 func (s *Stack) BackUpLocks(ctx context.Context) (*Backup, error) {
 	if s.config.Backend == BackendEtcd {
-		b, err := s.newBackup(ctx, filepath.Join(s.config.RunDir, "data", "etcd.snapshot"))
+		path := filepath.Join(s.config.RunDir, "data", "etcd.snapshot")
+		b, err := s.newBackup(ctx, path, warden.Leftover{Kind: warden.Folder, Path: path})
 		if err != nil {
 			return nil, err
 		}
@@ -36,20 +39,26 @@ func (s *Stack) BackUpLocks(ctx context.Context) (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.newBackup(ctx, d.DataFolder()+".backup")
+	path, link := d.DataFolder()+".backup", d.Folder()+".backup"
+	b, err := s.newBackup(ctx, path, warden.Leftover{Kind: warden.ServerData, Path: link})
 	if err != nil {
 		return nil, err
+	}
+	if link != path { // who cleans up the run later looks into its folder only
+		if err := os.Symlink(path, link); err != nil {
+			return nil, fmt.Errorf("link to a backup: %w", err)
+		}
 	}
 	return b, d.Instance.Backup(ctx, b.path) // it only reads, and nobody who wants to know of the server waits for it
 }
 
 // newBackup makes room for a backup, and sees to it that it does not outlive the run.
-func (s *Stack) newBackup(ctx context.Context, path string) (*Backup, error) {
+func (s *Stack) newBackup(ctx context.Context, path string, left warden.Leftover) (*Backup, error) {
 	if err := s.dropBackup(ctx); err != nil {
 		return nil, err
 	}
-	b := &Backup{s, path}
-	if err := s.warden.Guard(ctx, warden.Leftover{Kind: warden.Folder, Path: path}); err != nil {
+	b := &Backup{s, path, left}
+	if err := s.warden.Guard(ctx, left); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -67,10 +76,14 @@ func (s *Stack) dropBackup(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
-	if err := os.RemoveAll(b.path); err != nil {
+	remove := func(_ context.Context, path string) error { return os.RemoveAll(path) }
+	if b.left.Kind == warden.ServerData {
+		remove = postgres.Demolish // with what a link leads to
+	}
+	if err := remove(ctx, b.left.Path); err != nil {
 		return fmt.Errorf("delete a backup: %w", err)
 	}
-	return s.warden.Release(ctx, warden.Leftover{Kind: warden.Folder, Path: b.path})
+	return s.warden.Release(ctx, b.left)
 }
 
 // PutBack puts the backup in the place of what keeps the locks, all of which must have been killed, and starts that. Where

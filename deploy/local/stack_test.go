@@ -375,26 +375,3 @@ func answers(t *testing.T, l *Link) bool {
 	}
 	return resp.Body.Close() == nil
 }
-
-func TestKeptDataStaysAndWasStoppedInOrder(t *testing.T) {
-	c := config(t)
-	c.Executors = 0
-	s := boot(t, c)
-	data := s.databases[PayDB].DataFolder()
-	s.KeepData()
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); err != nil {
-		t.Errorf("the data is gone: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(data, "postmaster.pid")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the server was not stopped in order: %v", err)
-	}
-	if err := RemoveData(t.Context(), c.RunDir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the data was removed and is there: %v", err)
-	}
-}

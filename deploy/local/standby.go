@@ -81,10 +81,11 @@ func (s *Stack) OpenStandby(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d := &database{Instance: i}
 	s.mu.Lock()
-	s.databases[LockDBStandby] = &database{Instance: i}
+	s.databases[LockDBStandby] = d
 	s.mu.Unlock()
-	if err := i.Start(ctx); err != nil {
+	if err := d.do(ctx, i.Start); err != nil { // nobody takes a first attempt that ends for a death
 		return err
 	}
 	if s.config.Standby == SynchronousStandby {

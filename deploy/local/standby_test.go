@@ -182,7 +182,7 @@ func TestAStandbyThatNobodyWaitsForLacksWhatWasAnsweredWhileItWasCutOff(t *testi
 			t.Fatal("it was answered and is not there")
 		}
 		failOver(t, s)
-		if err := s.OpenStandby(t.Context()); err != nil {
+		if err := watched(t, s, s.OpenStandby); err != nil {
 			t.Fatal(err)
 		}
 		lost = append(lost, d)
@@ -249,6 +249,24 @@ func TestNothingIsCommittedBehindTheCutThatALossBeginsWith(t *testing.T) {
 	for range 2 {
 		if err := <-ended; err == nil {
 			t.Error("a statement was answered past the cut")
+		}
+	}
+}
+
+// watched does something while somebody looks for processes that have ended by themselves, as a run does all the while.
+func watched(t *testing.T, s *Stack, do func(context.Context) error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do(t.Context()) }()
+	for {
+		if died := s.Died(); len(died) > 0 {
+			t.Errorf("these are told to have died by themselves: %v", died)
+			return <-done
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(look):
 		}
 	}
 }

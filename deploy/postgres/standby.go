@@ -28,12 +28,6 @@ func (i *Instance) CreateStandby(ctx context.Context, o Options, through string)
 	return s, nil
 }
 
-// Standby tells whether the data directory is one of a standby that was not promoted.
-func (i *Instance) Standby() bool {
-	_, err := os.Lstat(filepath.Join(i.data, standbySignal))
-	return err == nil
-}
-
 // standbySignal is the file that makes a server a standby when it starts. A promotion removes it.
 const standbySignal = "standby.signal"
 
@@ -84,9 +78,15 @@ func (a account) write(data, name, text string) error {
 	return a.own(path)
 }
 
-// AwaitStandby returns when the standby of that name has caught up with i and is sent its log as it is written.
+// AwaitStandby returns when the standby of that name has caught up with i and is sent its log as it is written: it has on its
+// own disk what i had on its when it was asked. That i calls it one that it streams to may be of before it was cut off.
 func (i *Instance) AwaitStandby(ctx context.Context, name string) error {
-	return i.awaitStandby(ctx, name, func(state, _ string) bool { return state == "streaming" })
+	var written int64
+	err := i.with(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, flushedSQL).Scan(&written) })
+	if err != nil {
+		return fmt.Errorf("wait for %s to follow %s: %w", name, i.name, err)
+	}
+	return i.awaitStandby(ctx, name, func(state, _ string, flushed int64) bool { return state == "streaming" && flushed >= written })
 }
 
 // WaitForStandby has every commit of i wait from now on until the standby of that name has it on its own disk, and returns
@@ -104,7 +104,7 @@ func (i *Instance) WaitForStandby(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("have the commits of %s wait for %s: %w", i.name, name, err)
 	}
-	err = i.awaitStandby(ctx, name, func(state, sync string) bool { return state == "streaming" && sync == "sync" })
+	err = i.awaitStandby(ctx, name, func(state, sync string, _ int64) bool { return state == "streaming" && sync == "sync" })
 	if err != nil {
 		return err
 	}
@@ -116,16 +116,17 @@ func (i *Instance) WaitForStandby(ctx context.Context, name string) error {
 	return nil
 }
 
-func (i *Instance) awaitStandby(ctx context.Context, name string, good func(state, sync string) bool) error {
+func (i *Instance) awaitStandby(ctx context.Context, name string, good func(state, sync string, flushed int64) bool) error {
 	last := "it is not connected"
 	err := i.poll(ctx, func(c *pgx.Conn) (bool, error) {
 		var state, sync string
-		err := c.QueryRow(ctx, standbyState, name).Scan(&state, &sync)
+		var flushed int64
+		err := c.QueryRow(ctx, standbyState, name).Scan(&state, &sync, &flushed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}
-		last = state + ", " + sync
-		return good(state, sync), err
+		last = fmt.Sprintf("%s, %s, with the log up to %d", state, sync, flushed)
+		return good(state, sync, flushed), err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for %s to follow %s (%s): %w", name, i.name, last, err)

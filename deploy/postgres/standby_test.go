@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -31,6 +33,12 @@ func standby(t *testing.T, i *Instance, name string) *Instance {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// isStandby tells whether i would be a standby when it is started.
+func isStandby(i *Instance) bool {
+	_, err := os.Lstat(filepath.Join(i.data, standbySignal))
+	return err == nil
 }
 
 // writers put rows into table word until stop is called, which tells how many each of them was answered for.
@@ -66,7 +74,7 @@ func TestAPromotedStandbyHasEveryCommitThatWasAnswered(t *testing.T) {
 	primary := instance(t)
 	statement(t, primary, "CREATE TABLE word (writer INT, n INT)")
 	s := standby(t, primary, "ledger-standby")
-	if !s.Standby() || primary.Standby() {
+	if !isStandby(s) || isStandby(primary) {
 		t.Fatal("the copy is no standby, or the original is one")
 	}
 	if err := primary.WaitForStandby(t.Context(), "ledger-standby"); err != nil {
@@ -81,7 +89,7 @@ func TestAPromotedStandbyHasEveryCommitThatWasAnswered(t *testing.T) {
 	if err := s.Promote(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s.Standby() {
+	if isStandby(s) {
 		t.Fatal("it was promoted, and would be a standby again when it is started")
 	}
 	for w, n := range answered {
@@ -90,6 +98,27 @@ func TestAPromotedStandbyHasEveryCommitThatWasAnswered(t *testing.T) {
 		}
 	}
 	statement(t, s, "INSERT INTO word VALUES (9, 9)") // it waits for nobody
+}
+
+// A primary goes on to call a standby that has stopped, or that nothing reaches any more, one that it streams to.
+func TestAStandbyFollowsOnlyWhenItHasWhatWasWritten(t *testing.T) {
+	primary := instance(t)
+	s := standby(t, primary, "ledger-standby")
+	if err := s.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	statement(t, primary, "CREATE TABLE word (writer INT, n INT)")
+	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := primary.AwaitStandby(soon, "ledger-standby"); err == nil {
+		t.Error("a standby that has stopped is told to follow")
+	}
+	if err := s.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := primary.AwaitStandby(t.Context(), "ledger-standby"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestAStandbyCopiedFromABusyServerIsWholeAndHasNoneOfItsSlots(t *testing.T) {

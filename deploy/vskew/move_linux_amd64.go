@@ -133,6 +133,7 @@ func (v *vdso) current() (which byte, by time.Duration) {
 	return which, time.Duration(binary.LittleEndian.Uint64(data[offsetsAt+int(which)*wordSize:]))
 }
 
+// offset is how far a process's wall clock is moved; 0 for one that never was.
 func offset(pid int, start uint64) (time.Duration, error) {
 	mem, err := open(pid, start, os.O_RDONLY)
 	if err != nil {

@@ -57,18 +57,6 @@ func ofMove(pid int, err error) error {
 	return nil
 }
 
-// Offset is how far a process's wall clock is moved; 0 for one that never was.
-func Offset(pid int) (time.Duration, error) {
-	by, err := offset(pid, anybody)
-	if err != nil {
-		if dies(pid) {
-			err = os.ErrProcessDone
-		}
-		return 0, fmt.Errorf("look at the clock of process %d: %w", pid, err)
-	}
-	return by, nil
-}
-
 // soon is how long a process that has just been started may take to have its vDSO, and one that has no memory any more to
 // be gone.
 const soon = 100 * time.Millisecond

@@ -57,7 +57,7 @@ func TestAGoProgramReadsTheMovedTimeAndHasTheTrueOneBack(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour, time.Minute, 0} {
 		m.do("move %d %s", r.pid(), by)
 		at(t, r, by)
-		if got, err := Offset(r.pid()); err != nil || got != by {
+		if got, err := offset(r.pid(), anybody); err != nil || got != by {
 			t.Errorf("the offset reads %s (%v), not %s", got, err, by)
 		}
 	}
