@@ -145,25 +145,12 @@ session was granted a key again that it had.`,
 	return c
 }
 
-func exportTo(c *cobra.Command, dir, into string, o jepsen.ExportOptions) (err error) {
-	out := c.OutOrStdout()
-	if into != "-" {
-		f, err := os.OpenFile(into, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, os.ErrExist) {
-			return usage("%s is there already, and it stays: name another file", into)
-		}
-		if err != nil {
-			return usage("create the file to export to: %v", err)
-		}
-		defer func() {
-			if err = errors.Join(err, f.Close()); err != nil {
-				err = errors.Join(err, os.Remove(into))
-			}
-		}()
-		out = f
-	}
-	made, err := jepsen.Export(run.HistoryDir(dir), out, o)
+func exportTo(c *cobra.Command, dir, into string, o jepsen.ExportOptions) error {
+	made, err := exportInto(c.OutOrStdout(), dir, into, o)
+	var refused *exitError
 	switch {
+	case errors.As(err, &refused):
+		return err
 	case errors.Is(err, jepsen.ErrNotWhole), errors.Is(err, jepsen.ErrNoCalls):
 		return usage("export %s: %v", dir, err)
 	case err != nil:
@@ -171,4 +158,24 @@ func exportTo(c *cobra.Command, dir, into string, o jepsen.ExportOptions) (err e
 	}
 	_, err = fmt.Fprintf(c.ErrOrStderr(), "exported %d operations of %d calls, %d of them without a definite end\n", made.Operations, made.Calls, made.Open)
 	return err
+}
+
+// exportInto exports to out, or into a file that is made for it and removed again unless all of it could be written.
+func exportInto(out io.Writer, dir, into string, o jepsen.ExportOptions) (made jepsen.Exported, err error) {
+	if into == "-" {
+		return jepsen.Export(run.HistoryDir(dir), out, o)
+	}
+	f, err := os.OpenFile(into, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return made, usage("%s is there already, and it stays: name another file", into)
+	}
+	if err != nil {
+		return made, usage("create the file to export to: %v", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(into))
+		}
+	}()
+	return jepsen.Export(run.HistoryDir(dir), f, o)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,5 +86,48 @@ func TestWhatImportAndExportCannotTakeIsWrongUsage(t *testing.T) {
 	}
 	if text, err := os.ReadFile(edn); err != nil || string(text) != twoAtOnce {
 		t.Errorf("the file was changed (%v)", err)
+	}
+}
+
+// Whoever is refused tries again with the same name.
+func TestAnExportThatIsRefusedLeavesNoFile(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "run")
+	if out, status := fenceproof(t, "import", written(t, "history.edn", twoAtOnce), "--into", there); status != 0 {
+		t.Fatal(out)
+	}
+	torn := filepath.Join(t.TempDir(), "run")
+	text, err := os.ReadFile(filepath.Join(there, "history", "wiretap.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := strings.LastIndex(string(text), `{"trailer"`)
+	if err := errors.Join(os.MkdirAll(filepath.Join(torn, "history"), 0o755), os.WriteFile(filepath.Join(torn, "history", "wiretap.ndjson"), text[:end], 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a history that lacks answers": {[]string{torn}, "the answers are not whole"},
+		"a lock that nobody asked for": {[]string{there, "--key", "other"}, `no call on a lock "other"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "x.edn")
+			for range 2 {
+				out, status := fenceproof(t, append([]string{"export", "--out", file}, c.args...)...)
+				if status != exitUsage || !strings.Contains(out, c.want) {
+					t.Errorf("status %d:\n%s", status, out)
+				}
+			}
+			if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 0 {
+				t.Errorf("left: %v (%v)", left, err)
+			}
+			if out, status := fenceproof(t, "export", "--out", file, there); status != 0 || !strings.Contains(out, "exported 4 operations") {
+				t.Errorf("status %d:\n%s", status, out)
+			}
+			if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), ":f :acquire") {
+				t.Errorf("%v: %s", err, text)
+			}
+		})
 	}
 }
