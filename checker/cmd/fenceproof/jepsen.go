@@ -34,8 +34,8 @@ format of docs/history.md; fenceproof recheck FOLDER judges it. The operations a
   {:index 1, :type :ok, :process 0, :f :acquire, :value {:client "c1", :fence 42}, :time 3296209}
 
 The lock is named by [key value], by :key or :lock, or with --value-is-key by an invocation's value; otherwise there is one.
-A holder is a :session or :client where the history names them, else the process. :fence or :token is the fencing token; without
-one, only who holds the lock is judged. A release that failed because its lease was gone (:error :not-held, :not-lock-owner,
+A holder is a :session or :client where the history names them, else the process. :fence or :token is the fencing token, a whole
+number from 1; without one, only who holds the lock is judged, and a grant with another one is refused. A release that failed because its lease was gone (:error :not-held, :not-lock-owner,
 :lease-not-found, …) means that the lock is no longer held. What ended in :info stays open: it may have happened, or not.
 
 A lock without --ttl is held until it is given back, as Jepsen's mutex is. With --ttl 2s a holder may lose it two seconds after
@@ -87,10 +87,10 @@ func importFrom(c *cobra.Command, file, into string, o jepsen.ImportOptions) err
 		return &exitError{exitHarness, err}
 	}
 	out := harmless{c.OutOrStdout()}
-	said := fmt.Sprintf("imported %d calls on %d %s, %d of them without a definite end; %d grants have a fencing token\n",
-		made.Calls, made.Keys, map[bool]string{true: "lock", false: "locks"}[made.Keys == 1], made.Open, made.Tokens)
+	said := fmt.Sprintf("imported %s on %s, %d of them without a definite end; %s a fencing token\n", counted(made.Calls, "call", "calls"),
+		counted(int64(made.Keys), "lock", "locks"), made.Open, counted(made.Tokens, "grant has", "grants have"))
 	if made.Names > 0 && !o.ValueIsKey {
-		said += fmt.Sprintf("%d invocations have a value that was not taken for the name of a lock; if it is one, import again with --value-is-key\n", made.Names)
+		said += counted(made.Names, "invocation has", "invocations have") + " a value that was not taken for the name of a lock; if it is one, import again with --value-is-key\n"
 	}
 	for _, what := range slices.Sorted(maps.Keys(made.PassedOver)) {
 		said += fmt.Sprintf("passed over %d of %s\n", made.PassedOver[what], what)
@@ -99,6 +99,14 @@ func importFrom(c *cobra.Command, file, into string, o jepsen.ImportOptions) err
 		return &exitError{exitHarness, err}
 	}
 	return nil
+}
+
+// counted is n with one, or with many where it is not one.
+func counted(n int64, one, many string) string {
+	if n != 1 {
+		one = many
+	}
+	return fmt.Sprintf("%d %s", n, one)
 }
 
 // importAgain is the command that imports the same again.
@@ -156,7 +164,8 @@ func exportTo(c *cobra.Command, dir, into string, o jepsen.ExportOptions) error 
 	case err != nil:
 		return &exitError{exitHarness, err}
 	}
-	_, err = fmt.Fprintf(c.ErrOrStderr(), "exported %d operations of %d calls, %d of them without a definite end\n", made.Operations, made.Calls, made.Open)
+	_, err = fmt.Fprintf(c.ErrOrStderr(), "exported %s of %s, %d of them without a definite end\n",
+		counted(made.Operations, "operation", "operations"), counted(made.Calls, "call", "calls"), made.Open)
 	return err
 }
 

@@ -42,6 +42,18 @@ func TestAHistoryOfJepsensIsImportedAndJudged(t *testing.T) {
 	}
 }
 
+func TestOneCallIsNotCountedAsSeveral(t *testing.T) {
+	for text, want := range map[string]string{
+		"{:type :invoke :f :acquire :process 0 :value \"x\"}{:type :ok :f :acquire :process 0 :fence 5}": "imported 1 call on 1 lock, 0 of them without a definite end; 1 grant has a fencing token\n" +
+			"1 invocation has a value that was not taken",
+		twoAtOnce: "imported 2 calls on 1 lock, 0 of them without a definite end; 0 grants have a fencing token\n",
+	} {
+		if out, status := fenceproof(t, "import", written(t, "history.edn", text), "--into", filepath.Join(t.TempDir(), "run")); status != 0 || !strings.HasPrefix(out, want) {
+			t.Errorf("import ended with %d:\n%s", status, out)
+		}
+	}
+}
+
 // Whoever is shown how the history came about must come to the same verdict by it.
 func TestTheCommandThatImportsAgainHasItsFlags(t *testing.T) {
 	edn, into := written(t, "history.edn", twoAtOnce), filepath.Join(t.TempDir(), "a run")
@@ -65,7 +77,9 @@ func TestWhatImportAndExportCannotTakeIsWrongUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a broken history":     {[]string{"import", written(t, "x.edn", "{:type :ok}\n{:type :ok :f}"), "--into", t.TempDir()}, "x.edn: line 1, column 1: the operation has no :process"},
+		"a broken history": {[]string{"import", written(t, "x.edn", "{:type :ok}\n{:type :ok :f}"), "--into", t.TempDir()}, "x.edn: line 1, column 1: the operation has no :process"},
+		"a token that is none": {[]string{"import", written(t, "x.edn", "{:type :invoke :f :acquire :process 0}\n{:type :ok :f :acquire :process 0 :fence \"5\"}"), "--into", t.TempDir()},
+			`x.edn: line 2, column 42: :fence of a grant is "5"`},
 		"no EDN at all":        {[]string{"import", written(t, "x.edn", "[{:type :invoke"), "--into", t.TempDir()}, "x.edn: line 1, column 16: the text ends"},
 		"no folder":            {[]string{"import", edn}, "--into FOLDER"},
 		"no file":              {[]string{"import", "no-such.edn", "--into", t.TempDir()}, "open the history"},
