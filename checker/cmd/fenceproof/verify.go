@@ -84,16 +84,16 @@ func verify(c *cobra.Command, f verifyFlags) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if f.planOnly {
+	cfg, err := f.config(p, c.Flags())
+	if err != nil {
+		return err
+	}
+	if f.planOnly { // it is printed only if it could be run
 		b, err := p.Write()
 		if err != nil {
 			return &exitError{exitHarness, err}
 		}
 		_, err = c.OutOrStdout().Write(b)
-		return err
-	}
-	cfg, err := f.config(p, c.Flags())
-	if err != nil {
 		return err
 	}
 	ctx, stop := interruptible(c.Context())

@@ -207,6 +207,8 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 		"a mistyped command":          {[]string{"verfy"}, "verify"},
 		"a mistyped invariant":        {[]string{"verify", "--expect", "INV-2"}, "INV-02"},
 		"a control of nothing":        {[]string{"verify", "--control"}, "needs a fence point that is off"},
+		"a plan for no invariant":     {[]string{"verify", "--expect", "INV-99", "--plan-only"}, "INV-99"},
+		"a plan for no control":       {[]string{"verify", "--control", "--plan-only"}, "needs a fence point that is off"},
 		"short of funds, a fence off": {[]string{"verify", "--plan", "../../mutant/plans/tight-funds.json", "--fencing", "payment-off"}, "want of funds would stand in for the fence"},
 		"one executor alone":          {[]string{"verify", "--executors", "1"}, "at least 2"},
 		"a plan that is not there":    {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
