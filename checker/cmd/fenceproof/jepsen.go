@@ -50,6 +50,8 @@ else is "not exercised", so the exit status of recheck is 1 where something is w
 			switch {
 			case into == "":
 				return usage("name the folder to write to: --into FOLDER")
+			case o.Lock == "":
+				return usage("--lock is empty; name the lock, for example --lock %s", defaultLock)
 			case o.TTL < 0 || o.TTL%time.Millisecond != 0:
 				return usage("--ttl is %s; a lease lasts whole milliseconds, or without a flag until it is given back", o.TTL)
 			}

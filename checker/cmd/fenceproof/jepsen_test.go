@@ -84,6 +84,7 @@ func TestWhatImportAndExportCannotTakeIsWrongUsage(t *testing.T) {
 		"no folder":            {[]string{"import", edn}, "--into FOLDER"},
 		"no file":              {[]string{"import", "no-such.edn", "--into", t.TempDir()}, "open the history"},
 		"a lease of no time":   {[]string{"import", edn, "--into", t.TempDir(), "--ttl", "1ns"}, "whole milliseconds"},
+		"a lock of no name":    {[]string{"import", edn, "--into", t.TempDir(), "--lock", ""}, "--lock is empty"},
 		"a folder with a run":  {[]string{"import", edn, "--into", there}, "has a history already"},
 		"a mistyped flag":      {[]string{"import", edn, "--inot", there}, "did you mean --into?"},
 		"no run":               {[]string{"export", t.TempDir()}, "is no run"},
