@@ -25,9 +25,9 @@ type book struct {
 
 	epoch   int                        // of the lock store's log
 	begun   int64                      // T of its first event, 0 for the first epoch
-	begunBy contract.Op                // the fault that began it
+	begunBy contract.Op                // the fault that began it, "" where the nemesis tells of none
 	heard   int64                      // what the wiretap recorded before this T has been delivered, and not more
-	fault   contract.Op                // the latest that begins an epoch
+	fault   contract.Op                // the latest that begins an epoch, "" once it has
 	anew    bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
 	covers  map[history.Witness]int64  // the latest watermarks
 	lost    map[history.Witness]bool   // which witnesses lost their place
@@ -121,7 +121,7 @@ func (b *book) enter(e *history.Event) {
 	}
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
-		b.epoch, b.begun, b.begunBy = e.Epoch, e.T, b.fault
+		b.epoch, b.begun, b.begunBy, b.fault = e.Epoch, e.T, b.fault, ""
 	}
 	switch e.Op {
 	case history.OpWatermark:

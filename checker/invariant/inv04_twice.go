@@ -118,7 +118,7 @@ func (x *issue) show() *history.Event {
 		Call: x.call, Key: x.key, Owner: x.owner, Session: x.session, Granted: x.token, Status: 200}
 }
 
-// forgot notes that a key's tokens went down behind the epoch's beginning, and what by says began it.
+// forgot notes that a key's tokens went down behind the epoch's beginning, and what by says began it; "" where nobody says.
 func (s *issues) forgot(sentence string, by contract.Op) {
 	if s.lower != "" {
 		return
@@ -127,8 +127,10 @@ func (s *issues) forgot(sentence string, by contract.Op) {
 	switch by {
 	case "failover", "failover-async":
 		s.by = "a standby that was promoted and lacked what its primary had granted last"
-	default:
+	case "restore", "restore-unguarded":
 		s.by = "a lock store that was put back to an older state"
+	default:
+		s.by = "a lock store that had forgotten what it granted last"
 	}
 }
 
