@@ -55,6 +55,9 @@ else is "not exercised", so the exit status of recheck is 1 where something is w
 			case o.TTL < 0 || o.TTL%time.Millisecond != 0:
 				return usage("--ttl is %s; a lease lasts whole milliseconds, or without a flag until it is given back", o.TTL)
 			}
+			if err := folder("--into", into); err != nil {
+				return err
+			}
 			return importFrom(c, args[0], into, o)
 		},
 	}

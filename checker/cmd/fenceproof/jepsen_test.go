@@ -82,6 +82,7 @@ func TestWhatImportAndExportCannotTakeIsWrongUsage(t *testing.T) {
 			`x.edn: line 2, column 42: :fence of a grant is "5"`},
 		"no EDN at all":        {[]string{"import", written(t, "x.edn", "[{:type :invoke"), "--into", t.TempDir()}, "x.edn: line 1, column 16: the text ends"},
 		"no folder":            {[]string{"import", edn}, "--into FOLDER"},
+		"a folder in a device": {[]string{"import", edn, "--into", "/dev/null/x"}, "--into /dev/null/x: /dev/null is no folder"},
 		"no file":              {[]string{"import", "no-such.edn", "--into", t.TempDir()}, "open the history"},
 		"a lease of no time":   {[]string{"import", edn, "--into", t.TempDir(), "--ttl", "1ns"}, "whole milliseconds"},
 		"a lock of no name":    {[]string{"import", edn, "--into", t.TempDir(), "--lock", ""}, "--lock is empty"},

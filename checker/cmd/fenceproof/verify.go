@@ -96,6 +96,9 @@ func verify(c *cobra.Command, f verifyFlags) error {
 		_, err = c.OutOrStdout().Write(b)
 		return err
 	}
+	if err := folder("--runs", f.runs); err != nil {
+		return err
+	}
 	ctx, stop := interruptible(c.Context())
 	defer stop()
 	return outcome(run.Verify(ctx, cfg))
