@@ -118,15 +118,19 @@ func (x *issue) show() *history.Event {
 		Call: x.call, Key: x.key, Owner: x.owner, Session: x.session, Granted: x.token, Status: 200}
 }
 
-// forgot notes that a key's tokens went down behind the epoch's beginning, and what by says began it.
+// forgot notes that a key's tokens went down behind the epoch's beginning, and what by says began it; nil where nobody says.
 func (s *issues) forgot(sentence string, by *history.Event) {
 	if s.lower != "" {
 		return
 	}
 	s.lower = sentence
-	s.by = "a lock store that was put back to an older state"
-	if promotes(by) {
+	switch {
+	case by == nil:
+		s.by = "a lock store that had forgotten what it granted last"
+	case promotes(by):
 		s.by = "a standby that was promoted and lacked what its primary had granted last"
+	default:
+		s.by = "a lock store that was put back to an older state"
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T) {
 	w := bank()
 	alice, bob := w.acquire("executor-1", "alice"), w.acquire("executor-2", "bob")
+	w.begun("restore-unguarded")
 	w.putBack(1)
 	w.reissue(1, "executor-3", "alice", alice)
 	w.reissue(1, "executor-4", "bob", bob)
@@ -29,10 +30,15 @@ func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T
 	}
 }
 
+// begun is the nemesis' word for a fault that begins an epoch.
+func (w *world) begun(by contract.Op) {
+	w.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: by, Phase: "inject", Window: 1, Target: "lockdb"})
+}
+
 // What is said of tokens issued twice explains that a key's tokens went down, and counts for nothing besides.
 func TestTokensIssuedTwiceAreToldOnlyWhereThatIsWhatFell(t *testing.T) {
 	begun := func(w *world, by contract.Op) {
-		w.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: by, Phase: "inject", Window: 1, Target: "lockdb"})
+		w.begun(by)
 		w.putBack(1)
 	}
 	for _, c := range []struct {
@@ -51,6 +57,18 @@ func TestTokensIssuedTwiceAreToldOnlyWhereThatIsWhatFell(t *testing.T) {
 			begun(w, "failover-async")
 			w.reissue(1, "executor-2", "alice", alice)
 		}, 1, "token 44 was issued twice, by a standby that was promoted and lacked what its primary had granted last: "},
+		{"a store of which no nemesis tells what happened to it", func(w *world) {
+			alice := w.acquire("executor-1", "alice")
+			w.putBack(1)
+			w.reissue(1, "executor-2", "alice", alice)
+		}, 1, "token 44 was issued twice, by a lock store that had forgotten what it granted last: "},
+		{"one of which a nemesis tells what happened to it before", func(w *world) {
+			w.acquire("executor-1", "alice")
+			begun(w, "restore")
+			w.reissue(1, "executor-2", "alice", 60)
+			w.putBack(2)
+			w.reissue(2, "executor-3", "alice", 60)
+		}, 1, "token 60 was issued twice, by a lock store that had forgotten what it granted last: "},
 		{"a grant that is not in the log", func(w *world) {
 			alice := w.acquire("executor-1", "alice")
 			begun(w, "failover-async")

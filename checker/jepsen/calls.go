@@ -118,8 +118,8 @@ func (m *importer) granted(e *history.Event, o, back *op) error {
 	e.Status = 200
 	switch e.Op {
 	case contract.OpAcquire:
-		if back.big && back.name != o.name && back.token == 0 {
-			return back.wrong("the answer to an acquire is %.40s; a token is a whole number of 64 bits", back.name)
+		if back.name != o.name && (back.big && back.token == 0 || back.bare && back.token < 1) {
+			return back.wrong("the answer to an acquire is %.40s; a token is a whole number of 64 bits, from 1", back.name)
 		}
 		if back.token > 0 && (!back.bare || back.name != o.name) {
 			e.Granted = back.token

@@ -141,10 +141,18 @@ func TestWhatIsNoHistoryOfALockIsRefusedWithItsPlace(t *testing.T) {
 		"{:type :invoke, :f :acquire, :process 0 :ttl-ms 9}":                                                                 "line 1, column 1: leases are judged by the time, and this operation has no :time",
 		"{:type :invoke, :f :acquire, :process 0 :time 5000000000 :ttl-ms 9}{:type :ok, :f :acquire, :process 0 :time 3}":    "line 1, column 68: leases are judged by the time, and the :time of this operation is 4.999999997s before",
 		"{:type :invoke, :f :acquire, :process 0 :key \"" + strings.Repeat("k", 5000) + "\"}":                                "a name has more than 4096 bytes: kkkk",
-		"[1 2]":                        "line 1, column 2: an operation is a map",
-		"#jepsen.history.Op [0 1]":     "line 1, column 1: #jepsen.history.Op is no operation: a record is written as #jepsen.history.Op{:type :invoke, …}",
-		"{:name \"etcd\" :history []}": "this is a map with a :history in it",
-		"{:type :invoke":               "line 1, column 15: the text ends in the middle of a form",
+		granted(`:value {:fence "5"}`):                `line 2, column 53: :fence of a grant is "5"; a token is a whole number of 64 bits, from 1`,
+		granted(`:value {:fence 0}`):                  "line 2, column 53: :fence of a grant is 0; a token is",
+		granted(`:value ["k" {:client 1 :token -3}]`): "line 2, column 68: :token of a grant is -3; a token is",
+		granted(`:value nil :fence 5.0`):              ":fence is 5.0; it is a whole number of 64 bits",
+		granted(`:value 7 :token :none`):              "line 2, column 54: :token of a grant is no number; a token is",
+		granted(`:fence [5]`):                         "line 2, column 45: :fence of a grant is no number; a token is",
+		granted(`:value 0`):                           "line 2, column 1: the answer to an acquire is 0; a token is a whole number of 64 bits, from 1",
+		granted(`:value -3`):                          "line 2, column 1: the answer to an acquire is -3; a token is",
+		"[1 2]":                                       "line 1, column 2: an operation is a map",
+		"#jepsen.history.Op [0 1]":                    "line 1, column 1: #jepsen.history.Op is no operation: a record is written as #jepsen.history.Op{:type :invoke, …}",
+		"{:name \"etcd\" :history []}":                "this is a map with a :history in it",
+		"{:type :invoke":                              "line 1, column 15: the text ends in the middle of a form",
 	} {
 		dir := t.TempDir()
 		_, err := jepsen.Import(strings.NewReader(text), dir, jepsen.ImportOptions{})
@@ -154,6 +162,32 @@ func TestWhatIsNoHistoryOfALockIsRefusedWithItsPlace(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%q left %v", text, left)
 		}
+	}
+}
+
+// granted is a grant of which the answer says so.
+func granted(said string) string {
+	return "{:type :invoke, :f :acquire, :process 0, :value nil}\n{:type :ok, :f :acquire, :process 0, " + said + "}"
+}
+
+// What names no token that is judged, and would be refused of a grant.
+func TestOnlyAGrantMustHaveATokenThatCanBeJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		tokens int64
+	}{
+		"one that holds nothing gives back":     {"{:type :invoke, :f :release, :process 0}{:type :ok, :f :release, :process 0, :value {:fence 0}}", 0},
+		"one that is refused":                   {"{:type :invoke, :f :acquire, :process 0}{:type :fail, :f :acquire, :process 0, :value {:fence -1}}", 0},
+		"a request that is told apart by it":    {`{:type :invoke, :f :acquire, :process 0, :value {:token "uid"}}{:type :ok, :f :acquire, :process 0, :value {:fence 5}}`, 1},
+		"a token beside what is none":           {granted(`:value {:token "uid", :fence 5}`), 1},
+		"no token":                              {granted(":value {:fence nil}"), 0},
+		"a number that the request had already": {"{:type :invoke, :f :acquire, :process 0, :value 0}{:type :ok, :f :acquire, :process 0, :value 0}", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, made := imported(t, c.text, jepsen.ImportOptions{}); made.Tokens != c.tokens {
+				t.Errorf("%d grants have a token, want %d", made.Tokens, c.tokens)
+			}
+		})
 	}
 }
 

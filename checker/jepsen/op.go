@@ -190,8 +190,39 @@ func (o *op) readSaid(form *edn.Value) error {
 	if e, ok := form.Get("error"); ok {
 		o.error = reason(&e)
 	}
-	return o.fields(form)
+	if err := o.fields(form); err != nil {
+		return err
+	}
+	return o.tokenOf(&v, form)
 }
+
+// tokenOf refuses a grant that names a token, in its value or beside it, of which the order could not be judged: it would be
+// taken for one that has none. A release may name such a one; clients do that hold nothing.
+func (o *op) tokenOf(value, form *edn.Value) error {
+	if o.typ != contract.OK || o.f != contract.OpAcquire || o.token > 0 && !o.bare {
+		return nil
+	}
+	for _, m := range []*edn.Value{value, form} {
+		for _, name := range tokens {
+			v, ok := m.Get(name)
+			if !ok || v.Kind == edn.Nil {
+				continue
+			}
+			is := "no number"
+			switch {
+			case v.Kind == edn.String:
+				is = fmt.Sprintf("%.40q", v.Text)
+			case v.Kind == edn.Number:
+				is = fmt.Sprintf("%.40s", v.Text)
+			}
+			return wrong(&v, ":%s of a grant is %s; a token is a whole number of 64 bits, from 1", name, is)
+		}
+	}
+	return nil
+}
+
+// tokens are the keys that name a fencing token.
+var tokens = []string{"fence", "token"}
 
 // fields reads the keys that say more, of an operation or of its value.
 func (o *op) fields(m *edn.Value) error {
@@ -211,7 +242,7 @@ func (o *op) fields(m *edn.Value) error {
 		to    *int64
 		names []string
 	}{
-		{&o.token, []string{"fence", "token"}}, {&o.floor, []string{"floor"}}, {&o.ttl, []string{"ttl-ms"}},
+		{&o.token, tokens}, {&o.floor, []string{"floor"}}, {&o.ttl, []string{"ttl-ms"}},
 	} {
 		for _, name := range f.names {
 			v, ok := m.Get(name)

@@ -33,7 +33,7 @@ func Print(w io.Writer, v *verdict.Run, quiet bool) error {
 	}
 	fmt.Fprintf(&b, "%s: %s\n", headword(v), v.Reason)
 	if v.Expect != nil && !v.Expect.Met {
-		fmt.Fprintf(&b, "%s: %s\n", v.Expect, unmet(v.Expect))
+		fmt.Fprintf(&b, "the expectation %s is not met: %s\n", v.Expect, unmet(v.Expect))
 	}
 	if !quiet {
 		for _, g := range verdict.ByReason(v.Gaps) { // also where no invariant rests on it: the logs, say, only explain
@@ -69,7 +69,7 @@ func headword(v *verdict.Run) string {
 func unmet(x *verdict.Expectation) string {
 	var why []string
 	if len(x.Missing) > 0 {
-		why = append(why, "not violated: "+strings.Join(x.Missing, ", "))
+		why = append(why, "not found violated: "+strings.Join(x.Missing, ", "))
 	}
 	if len(x.Surplus) > 0 {
 		why = append(why, "violated but not expected: "+strings.Join(x.Surplus, ", "))

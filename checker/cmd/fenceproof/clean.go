@@ -78,6 +78,28 @@ func named(runs string) error {
 	return nil
 }
 
+// usable refuses what cannot be the folder of all runs.
+func usable(runs string) error {
+	if err := named(runs); err != nil {
+		return err
+	}
+	return folder("--runs", runs)
+}
+
+// folder refuses a path, given with a flag, that is no folder and that none can be made at: it names something else, or leads
+// through it.
+func folder(flag, path string) error {
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		is, err := os.Stat(at)
+		switch {
+		case err == nil && !is.IsDir():
+			return usage("%s %s: %s is no folder", flag, path, at)
+		case err == nil || at == filepath.Dir(at):
+			return nil // or whoever uses it says what is wrong
+		}
+	}
+}
+
 // noSoaks refuses runs that are those of a soak, whether it is going on or over.
 func noSoaks(runs string) error {
 	real, err := realPath(runs)

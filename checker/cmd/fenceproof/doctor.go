@@ -26,6 +26,9 @@ Exit status: 0 the machine can do everything; 1 it lacks something that a worklo
 usage, 255 it could not be looked at.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := usable(runs); err != nil {
+				return err
+			}
 			exe, err := os.Executable()
 			if err != nil {
 				return &exitError{exitHarness, fmt.Errorf("find this program's folder: %w", err)}

@@ -34,8 +34,8 @@ format of docs/history.md; fenceproof recheck FOLDER judges it. The operations a
   {:index 1, :type :ok, :process 0, :f :acquire, :value {:client "c1", :fence 42}, :time 3296209}
 
 The lock is named by [key value], by :key or :lock, or with --value-is-key by an invocation's value; otherwise there is one.
-A holder is a :session or :client where the history names them, else the process. :fence or :token is the fencing token; without
-one, only who holds the lock is judged. A release that failed because its lease was gone (:error :not-held, :not-lock-owner,
+A holder is a :session or :client where the history names them, else the process. :fence or :token is the fencing token, a whole
+number from 1; without one, only who holds the lock is judged, and a grant with another one is refused. A release that failed because its lease was gone (:error :not-held, :not-lock-owner,
 :lease-not-found, …) means that the lock is no longer held. What ended in :info stays open: it may have happened, or not.
 
 A lock without --ttl is held until it is given back, as Jepsen's mutex is. With --ttl 2s a holder may lose it two seconds after
@@ -50,8 +50,13 @@ else is "not exercised", so the exit status of recheck is 1 where something is w
 			switch {
 			case into == "":
 				return usage("name the folder to write to: --into FOLDER")
+			case o.Lock == "":
+				return usage("--lock is empty; name the lock, for example --lock %s", defaultLock)
 			case o.TTL < 0 || o.TTL%time.Millisecond != 0:
 				return usage("--ttl is %s; a lease lasts whole milliseconds, or without a flag until it is given back", o.TTL)
+			}
+			if err := folder("--into", into); err != nil {
+				return err
 			}
 			return importFrom(c, args[0], into, o)
 		},
@@ -87,10 +92,10 @@ func importFrom(c *cobra.Command, file, into string, o jepsen.ImportOptions) err
 		return &exitError{exitHarness, err}
 	}
 	out := harmless{c.OutOrStdout()}
-	said := fmt.Sprintf("imported %d calls on %d %s, %d of them without a definite end; %d grants have a fencing token\n",
-		made.Calls, made.Keys, map[bool]string{true: "lock", false: "locks"}[made.Keys == 1], made.Open, made.Tokens)
+	said := fmt.Sprintf("imported %s on %s, %d of them without a definite end; %s a fencing token\n", counted(made.Calls, "call", "calls"),
+		counted(int64(made.Keys), "lock", "locks"), made.Open, counted(made.Tokens, "grant has", "grants have"))
 	if made.Names > 0 && !o.ValueIsKey {
-		said += fmt.Sprintf("%d invocations have a value that was not taken for the name of a lock; if it is one, import again with --value-is-key\n", made.Names)
+		said += counted(made.Names, "invocation has", "invocations have") + " a value that was not taken for the name of a lock; if it is one, import again with --value-is-key\n"
 	}
 	for _, what := range slices.Sorted(maps.Keys(made.PassedOver)) {
 		said += fmt.Sprintf("passed over %d of %s\n", made.PassedOver[what], what)
@@ -99,6 +104,14 @@ func importFrom(c *cobra.Command, file, into string, o jepsen.ImportOptions) err
 		return &exitError{exitHarness, err}
 	}
 	return nil
+}
+
+// counted is n with one, or with many where it is not one.
+func counted(n int64, one, many string) string {
+	if n != 1 {
+		one = many
+	}
+	return fmt.Sprintf("%d %s", n, one)
 }
 
 // importAgain is the command that imports the same again.
@@ -145,30 +158,38 @@ session was granted a key again that it had.`,
 	return c
 }
 
-func exportTo(c *cobra.Command, dir, into string, o jepsen.ExportOptions) (err error) {
-	out := c.OutOrStdout()
-	if into != "-" {
-		f, err := os.OpenFile(into, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, os.ErrExist) {
-			return usage("%s is there already, and it stays: name another file", into)
-		}
-		if err != nil {
-			return usage("create the file to export to: %v", err)
-		}
-		defer func() {
-			if err = errors.Join(err, f.Close()); err != nil {
-				err = errors.Join(err, os.Remove(into))
-			}
-		}()
-		out = f
-	}
-	made, err := jepsen.Export(run.HistoryDir(dir), out, o)
+func exportTo(c *cobra.Command, dir, into string, o jepsen.ExportOptions) error {
+	made, err := exportInto(c.OutOrStdout(), dir, into, o)
+	var refused *exitError
 	switch {
+	case errors.As(err, &refused):
+		return err
 	case errors.Is(err, jepsen.ErrNotWhole), errors.Is(err, jepsen.ErrNoCalls):
 		return usage("export %s: %v", dir, err)
 	case err != nil:
 		return &exitError{exitHarness, err}
 	}
-	_, err = fmt.Fprintf(c.ErrOrStderr(), "exported %d operations of %d calls, %d of them without a definite end\n", made.Operations, made.Calls, made.Open)
+	_, err = fmt.Fprintf(c.ErrOrStderr(), "exported %s of %s, %d of them without a definite end\n",
+		counted(made.Operations, "operation", "operations"), counted(made.Calls, "call", "calls"), made.Open)
 	return err
+}
+
+// exportInto exports to out, or into a file that is made for it and removed again unless all of it could be written.
+func exportInto(out io.Writer, dir, into string, o jepsen.ExportOptions) (made jepsen.Exported, err error) {
+	if into == "-" {
+		return jepsen.Export(run.HistoryDir(dir), out, o)
+	}
+	f, err := os.OpenFile(into, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return made, usage("%s is there already, and it stays: name another file", into)
+	}
+	if err != nil {
+		return made, usage("create the file to export to: %v", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(into))
+		}
+	}()
+	return jepsen.Export(run.HistoryDir(dir), f, o)
 }

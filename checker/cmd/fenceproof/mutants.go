@@ -45,7 +45,7 @@ itself failed.`,
 }
 
 func mutants(c *cobra.Command, f mutantsFlags) error {
-	if err := named(f.runs); err != nil {
+	if err := usable(f.runs); err != nil {
 		return err
 	}
 	all, err := mutant.All()

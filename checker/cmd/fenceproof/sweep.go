@@ -64,7 +64,7 @@ func sweepAll(c *cobra.Command, f sweepFlags) error {
 	if !c.Flags().Changed("seed") {
 		f.seed = uint64(rand.Uint32())
 	}
-	if err := named(f.runs); err != nil {
+	if err := usable(f.runs); err != nil {
 		return err
 	}
 	if err := f.placed(); err != nil {

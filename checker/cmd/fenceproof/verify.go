@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"fenceproof/checker/run"
@@ -88,7 +84,11 @@ func verify(c *cobra.Command, f verifyFlags) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if f.planOnly {
+	cfg, err := f.config(p, c.Flags())
+	if err != nil {
+		return err
+	}
+	if f.planOnly { // it is printed only if it could be run
 		b, err := p.Write()
 		if err != nil {
 			return &exitError{exitHarness, err}
@@ -96,8 +96,7 @@ func verify(c *cobra.Command, f verifyFlags) error {
 		_, err = c.OutOrStdout().Write(b)
 		return err
 	}
-	cfg, err := f.config(p, c.Flags())
-	if err != nil {
+	if err := folder("--runs", f.runs); err != nil {
 		return err
 	}
 	ctx, stop := interruptible(c.Context())
@@ -120,31 +119,6 @@ func outcome(v *verdict.Run, err error) error {
 		return &exitError{status: v.Exit}
 	}
 	return nil
-}
-
-// interruptible ends the context at the first SIGINT, SIGTERM or SIGHUP, so that the run heals, judges what there is and
-// reports. The second one ends the process at once; the warden cleans up after it.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	got := make(chan os.Signal, 2)
-	done := make(chan struct{})
-	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case s := <-got:
-				if n > 0 {
-					fmt.Fprintln(os.Stderr, "fenceproof: ended at once; the run's folder holds what was recorded, and no verdict")
-					os.Exit(128 + int(s.(syscall.Signal)))
-				}
-				fmt.Fprintln(os.Stderr, "fenceproof: interrupted; healing, then judging what there is (once more ends at once)")
-				cancel(fmt.Errorf("interrupted (%s)", s))
-			case <-done:
-				return
-			}
-		}
-	}()
-	return ctx, func() { signal.Stop(got); close(done); cancel(nil) }
 }
 
 // plan is the plan that the flags describe, or that of the plan file with the flags' load.
