@@ -32,6 +32,8 @@ type survey struct {
 	guilty   map[string]bool // payouts that the verdict names
 	dropped  int64           // digests let go
 	lost     int64           // windows not kept
+	follow   bool            // some tokens were issued twice: to whom is worth knowing
+	issued   *issued
 }
 
 // digest is what the survey remembers of one payout.
@@ -99,7 +101,7 @@ func numbered(a string, kind func(contract.Process) bool, b string) bool {
 }
 
 func newSurvey(guilty map[string]bool) *survey {
-	return &survey{clients: newIndex(), accounts: newIndex(), payouts: map[string]*digest{}, windows: map[int]*window{}, guilty: guilty}
+	return &survey{clients: newIndex(), accounts: newIndex(), payouts: map[string]*digest{}, windows: map[int]*window{}, guilty: guilty, issued: newIssued()}
 }
 
 // observe takes the next event of the history, in order of I.
@@ -107,6 +109,9 @@ func (s *survey) observe(e *history.Event) {
 	s.events++
 	if e.T > s.end {
 		s.end = e.T
+	}
+	if s.follow {
+		s.issued.observe(e)
 	}
 	switch e.W {
 	case history.Wiretap:
