@@ -110,7 +110,6 @@ func study(run verdict.Run, open opener, lim limits) studied {
 	}
 	s := newSurvey(guilty)
 	s.subjects = subjectsOf(run)
-	s.follow = twiceIn(run) > 0
 	for _, v := range violations { // they are on the axis even if the history cannot be read
 		s.end = max(s.end, v.decided())
 		if c := contract.Process(v.client()); c != "" {

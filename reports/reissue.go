@@ -17,6 +17,7 @@ type issue struct {
 	at          int64 // ns
 	key         string
 	to, session string
+	over        string // the key that an earlier epoch had granted with it
 }
 
 // reissue is a token that was granted in two epochs of the lock store's log: at first, and again.
@@ -37,14 +38,18 @@ type issued struct {
 	latest  map[int64]issue
 	order   []int64 // tokens of latest, the one that is forgotten next at the head
 	again   []reissue
+	resets  []reset
 }
 
 func newIssued() *issued { return &issued{sent: map[int64]int{}, latest: map[int64]issue{}} }
 
 // observe takes the next event, in order of I. It returns the token that e grants a second time, nil where it does not.
 func (s *issued) observe(e *history.Event) *reissue {
-	if e.W == history.LockDB {
+	switch {
+	case e.W == history.LockDB:
 		s.epoch = max(s.epoch, e.Epoch)
+	case e.W == history.Nemesis:
+		s.hear(e)
 	}
 	if e.W != history.Wiretap || e.Op != contract.OpAcquire {
 		return nil
@@ -66,6 +71,9 @@ func (s *issued) grant(e *history.Event) *reissue {
 	now := issue{epoch: s.epoch, call: e.Call, at: e.T, key: e.Key, to: string(e.Proc), session: e.Session}
 	s.highest = max(s.highest, e.Granted)
 	was, there := s.latest[e.Granted]
+	if there && was.epoch < now.epoch {
+		now.over = was.key
+	}
 	s.latest[e.Granted] = now
 	if !there {
 		if s.order = append(s.order, e.Granted); len(s.order) > maxIssued {
