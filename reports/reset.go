@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
@@ -134,4 +135,38 @@ func (t *telling) resetEntries(lanes *index, from int64) []entry {
 // issued the token before anybody worked on the payout has anything to do with it.
 func (g *gatherer) ours(t *telling, account string, at int64) bool {
 	return (account == "" || t.of.account == "" || account == t.of.account) && !g.survey.issued.between(at, t.of.asked)
+}
+
+// reset tells of what had the lock store go back, of the latest if it was before the payout was there.
+func (t *transcript) reset(e *history.Event) {
+	what := resetBy[e.Op]
+	if what == "" || e.Phase != "seen" {
+		return
+	}
+	told := utterance{place{at: e.T, i: e.I}, line(e.Target, "%s: %s", strings.ToUpper(what), e.Msg)}
+	switch {
+	case t.over:
+	case t.account != "":
+		t.lines = append(t.lines, told)
+	default:
+		t.resets = []utterance{told}
+	}
+}
+
+// reissued is what to add to a grant of a token that had been issued before.
+func (t *transcript) reissued() string {
+	if t.again == nil {
+		return ""
+	}
+	t.lines, t.resets = append(t.lines, t.resets...), nil
+	return fmt.Sprintf(", which %s had been granted at %s", t.again.first.to, seconds(micros(t.again.first.at)))
+}
+
+// behind is what to add to a refusal that came because the store went back.
+func (t *transcript) behind(e *history.Event) string {
+	if e.Code != contract.FencedOut || !t.issued.behind(e.Token, e.Highest) {
+		return ""
+	}
+	t.lines, t.resets = append(t.lines, t.resets...), nil
+	return ", which was accepted before the lock store went back"
 }

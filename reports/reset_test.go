@@ -68,3 +68,33 @@ func TestAStoryTellsThatItsStoreWentBackAndWhatCameOfIt(t *testing.T) {
 		t.Errorf("the steps are: %s", all)
 	}
 }
+
+func TestATranscriptTellsItToo(t *testing.T) {
+	events, payout := wentBack()
+	dir := t.TempDir()
+	rec, err := history.Create(dir, history.Header{RunID: "went-back"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		rec.Record(e.W, e)
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := transcripts(t, dir) // nobody was hit: it chooses
+	if len(got) != 1 || !strings.HasPrefix(got[0], "payout "+payout+"\n") {
+		t.Fatalf("tells of %q", got)
+	}
+	for _, want := range []string{
+		"[lock-store]       PUT BACK TO AN OLDER STATE: the store knows of tokens up to 6, and 9 had been answered\n",
+		"→ granted, token 7, which executor-1 had been granted at ",
+		"→ 409 FENCED_OUT: 7 is not greater than 9, which was accepted before the lock store went back\n",
+		"→ 409 FENCED_OUT: 9 is not greater than 9, which was accepted before the lock store went back\n",
+		"→ granted, token 10\n",
+	} {
+		if !strings.Contains(got[0], want) {
+			t.Errorf("%q is not told:\n%s", want, got[0])
+		}
+	}
+}
