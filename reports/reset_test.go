@@ -64,7 +64,7 @@ func TestAStoryTellsThatItsStoreWentBackAndWhatCameOfIt(t *testing.T) {
 		said = append(said, strings.Join(step.Text, ", "))
 	}
 	all := strings.Join(said, "; ")
-	if !strings.HasPrefix(all, "payout inserted PENDING; lock store put back to an older state; acquire; granted, as to executor-1 before; claim; FENCED_OUT, highest 9") {
+	if !strings.HasPrefix(all, "payout inserted PENDING; lock store put back to an older state; acquire; issued again; claim; FENCED_OUT, highest 9") {
 		t.Errorf("the steps are: %s", all)
 	}
 }

@@ -294,7 +294,7 @@ func (c *call) answers() (string, tone) {
 	case c.code != "":
 		return clip(string(c.code), 40) + suffix, toneNone
 	case c.op == contract.OpAcquire && c.before != nil:
-		return "granted, as to " + clip(c.before.first.to, 20) + " before" + suffix, toneBad
+		return "issued again" + suffix, toneBad
 	case c.op == contract.OpAcquire:
 		return "granted" + suffix, toneNone
 	}
