@@ -141,7 +141,7 @@ func reissuesShown(v verdict.Violation) (out []reissue) {
 // how many there are, and how that came. ok is false for any other violation.
 func issuedTwice(v verdict.Violation) (common string, ok bool) {
 	common, _, ok = strings.Cut(v.Sentence, ": ")
-	return common, ok && strings.Contains(common, " issued twice, by ")
+	return common, ok && strings.Contains(common, " issued twice")
 }
 
 // tell is a violation in one sentence that can be read: ids are short, and of tokens that were issued twice those are named
