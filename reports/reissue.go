@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -183,8 +185,10 @@ const maxReissued = 300
 // reissueView is one row of that list.
 type reissueView struct{ Token, Of, Issued string }
 
-// reissuesView lists all that the history holds, as far as there is room, and says what it is a list of.
+// reissuesView lists by token all that the history holds, as far as there is room, and says what it is a list of.
 func reissuesView(again []reissue, s subjects) (rows []reissueView, title string) {
+	again = slices.Clone(again)
+	slices.SortStableFunc(again, func(a, b reissue) int { return cmp.Compare(a.token, b.token) })
 	for i := range again[:min(len(again), maxReissued)] {
 		r := &again[i]
 		to := clip(r.again.to, 60)

@@ -103,3 +103,11 @@ func TestIdsThatBeginAlikeStayWhole(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestTheTokensThatWereIssuedTwiceAreListedInOrder(t *testing.T) {
+	again := []reissue{{token: 250, again: issue{key: "a"}}, {token: 9, again: issue{key: "b"}}, {token: 248, again: issue{key: "c"}}}
+	rows, title := reissuesView(again, subjects{locks: true})
+	if len(rows) != 3 || rows[0].Token != "9" || rows[1].Token != "248" || rows[2].Token != "250" || !strings.HasSuffix(title, ": 3 tokens") {
+		t.Errorf("%s: %+v", title, rows)
+	}
+}
