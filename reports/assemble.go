@@ -15,6 +15,7 @@ const maxShown = 5
 type shown struct {
 	invariant string
 	subjects  subjects
+	told      string // its sentence, to be read
 	verdict.Violation
 }
 
@@ -23,7 +24,7 @@ func violationsShown(run verdict.Run) (out []shown, left int64) {
 	for _, inv := range fallen(run) {
 		n := min(len(inv.Violations), maxShown)
 		for _, v := range inv.Violations[:n] {
-			out = append(out, shown{inv.ID, subjectsOf(run), v})
+			out = append(out, shown{inv.ID, subjectsOf(run), tell(v, subjectsOf(run), twiceIn(run)), v})
 		}
 		left += max(inv.Found, int64(n)) - int64(n)
 	}
@@ -150,7 +151,7 @@ func (g *gatherer) data(indexed []*digest, violations []shown) pageData {
 		d.Stories = append(d.Stories, t.build(d.Windows, s.end))
 	}
 	for _, v := range violations {
-		d.Guilty = append(d.Guilty, guilty{At: micros(v.decided()), Invariant: v.invariant, Sentence: clip(v.Sentence, 400), Client: g.clients.find(v.client()),
+		d.Guilty = append(d.Guilty, guilty{At: micros(v.decided()), Invariant: v.invariant, Sentence: clip(v.told, 400), Client: g.clients.find(v.client()),
 			Account: s.accounts.find(v.account()), Payout: v.payout(), Story: storyOf(d.Stories, v.payout())})
 	}
 	for _, a := range s.accounts.names {

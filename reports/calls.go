@@ -24,9 +24,11 @@ type call struct {
 	typ                     contract.Type
 	ttl                     int64 // of an acquire or renew, nanoseconds; 0: the request did not say
 	amount                  string
-	ledger                  bool // FENCED_OUT came from the ledger's row rather than the account's
-	lost                    bool // the answer never reached the client
-	dup                     bool // made on purpose as a repetition
+	ledger                  bool     // FENCED_OUT came from the ledger's row rather than the account's
+	lost                    bool     // the answer never reached the client
+	dup                     bool     // made on purpose as a repetition
+	before                  *reissue // the token that it was granted had been issued before
+	behind                  bool     // it was refused because the lock store had gone back behind the fence point
 }
 
 // begin makes a call of its first event.

@@ -11,6 +11,10 @@ import (
 // caption tells a story in a few sentences, from the evidence alone.
 func (t *telling) caption(bands []band, lanes []string) string {
 	var out []string
+	if r := t.resetBefore(); r != nil {
+		out = append(out, r.sentence())
+		out = append(out, t.forgotten()...)
+	}
 	holders := t.holders()
 	for _, h := range holders {
 		switch {
@@ -56,7 +60,7 @@ func (t *telling) holders() []holder {
 	seen := map[int64]bool{}
 	var highest int64
 	for _, c := range calls {
-		if !c.op.Fenced() || c.token == 0 || seen[c.token] {
+		if !c.op.Fenced() || c.token == 0 || seen[c.token] || c.behind { // who was behind took over from nobody
 			continue
 		}
 		seen[c.token] = true
@@ -90,7 +94,7 @@ func (t *telling) refusals() []string {
 	ops := map[key][]string{}
 	for _, c := range t.calls {
 		point := c.point()
-		if point == "" || c.token >= c.highest {
+		if point == "" || c.token >= c.highest || c.behind {
 			continue
 		}
 		k := key{c.from, "the " + pointName(point), c.token}

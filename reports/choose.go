@@ -25,6 +25,7 @@ func (l limits) shrink() limits {
 const (
 	kindGuilty  = "violation"
 	kindTwice   = "money moved more than once"
+	kindBehind  = "refused, for the lock store had gone back"
 	kindBoth    = "stale writes refused at both fence points"
 	kindRail    = "stale write refused at the rail"
 	kindRow     = "stale write refused at the account row"
@@ -34,10 +35,10 @@ const (
 	kindCalm    = "nothing went wrong"
 )
 
-var kindOrder = []string{kindGuilty, kindTwice, kindRail, kindRow, kindBoth, kindUnknown, kindOpen, kindTaken, kindCalm}
+var kindOrder = []string{kindGuilty, kindTwice, kindBehind, kindRail, kindRow, kindBoth, kindUnknown, kindOpen, kindTaken, kindCalm}
 
 // quota is how many stories of a kind are told. Guilty payouts are told as far as the limit goes.
-var quota = map[string]int{kindGuilty: 20, kindTwice: 6, kindBoth: 3, kindRail: 6, kindRow: 6, kindUnknown: 3, kindOpen: 2, kindTaken: 2, kindCalm: 1}
+var quota = map[string]int{kindGuilty: 20, kindTwice: 6, kindBehind: 6, kindBoth: 3, kindRail: 6, kindRow: 6, kindUnknown: 3, kindOpen: 2, kindTaken: 2, kindCalm: 1}
 
 func (d *digest) kind() string {
 	switch {
@@ -45,6 +46,8 @@ func (d *digest) kind() string {
 		return kindGuilty
 	case d.moved > 1:
 		return kindTwice
+	case d.behind > 0 && d.behind == d.atRail+d.atRow:
+		return kindBehind
 	case d.atRail > 0 && d.atRow > 0:
 		return kindBoth
 	case d.atRail > 0:

@@ -23,6 +23,7 @@ type gatherer struct {
 	releases map[int64]bool   // tokens whose release is on its way
 	last     map[string]int64 // the token that a key was granted with last, where only the lock was put to work
 	counters *counters
+	issued   *issued
 	density  [][]int64
 	rows     map[string]int // payout → row of the index
 	focus    []interval
@@ -39,7 +40,7 @@ type gatherer struct {
 func newGatherer(s *survey, chosen, indexed []*digest, focus []interval, lim limits) *gatherer {
 	g := &gatherer{
 		limits: lim, survey: s, clients: s.clients.sorted(), links: map[string]contract.Link{}, open: map[int64]*call{},
-		releases: map[int64]bool{}, last: map[string]int64{}, counters: newCounters(micros(s.end)), rows: map[string]int{}, focus: focus,
+		issued: newIssued(), releases: map[int64]bool{}, last: map[string]int64{}, counters: newCounters(micros(s.end)), rows: map[string]int{}, focus: focus,
 		byPayout: map[string][]*telling{}, byToken: map[int64][]*telling{}, ladders: map[int]*ladder{},
 	}
 	g.leases = newLeases(s.subjects, g.lease)
@@ -51,6 +52,7 @@ func newGatherer(s *survey, chosen, indexed []*digest, focus []interval, lim lim
 	}
 	for _, d := range chosen {
 		t := newTelling(d, lim.steps)
+		t.resets = s.issued.resets
 		g.tellings = append(g.tellings, t)
 		g.byPayout[d.id] = append(g.byPayout[d.id], t)
 		for _, tok := range d.tokens {
@@ -62,11 +64,16 @@ func newGatherer(s *survey, chosen, indexed []*digest, focus []interval, lim lim
 
 // observe takes the next event of the history, in order of I.
 func (g *gatherer) observe(e *history.Event) {
+	again := g.issued.observe(e)
 	switch e.W {
 	case history.Wiretap:
 		if e.Stage == history.Received {
 			g.begin(e)
 		} else if c := g.open[e.Call]; c != nil {
+			if again != nil {
+				copied := *again
+				c.before = &copied
+			}
 			g.advance(c, e)
 		}
 	case history.PayDB:
@@ -119,7 +126,9 @@ func (g *gatherer) answered(c *call) {
 		// A renewal that worked is no news; one that did not is.
 		if c.op != contract.OpRenew || c.code != "" {
 			for _, t := range g.byToken[max(c.token, c.granted)] {
-				t.call(c)
+				if g.ours(t, accountOfKey(c.key), c.answered) {
+					t.call(c)
+				}
 			}
 		}
 	}
@@ -133,6 +142,7 @@ func (g *gatherer) answered(c *call) {
 	g.counters.calls[b]++
 	g.counters.delays[b].add(micros(c.answered - c.received))
 	if point := c.point(); point != "" {
+		c.behind = g.issued.behind(c.token, c.highest)
 		g.counters.refused[b]++
 		g.refusal(c, point)
 	}
@@ -186,7 +196,9 @@ func (g *gatherer) lease(l closed) {
 	client := g.clients.find(l.client)
 	told := g.byToken[l.token]
 	for _, t := range told {
-		t.lease(l)
+		if g.ours(t, l.account, l.to) {
+			t.lease(l)
+		}
 	}
 	if client >= 0 {
 		g.density[client][g.counters.at(micros(l.to))]++

@@ -112,10 +112,10 @@ func verdictOn(run verdict.Run, stood blows) headline {
 		h.Tone, h.Word = "pass", "Pass"
 		h.Sentence, h.More = survived(run, stood)
 	case run.Overall == verdict.NotExercised:
-		h.Tone, h.Word, h.Sentence = "idle", "Not exercised", firstOf(run.Reason, "The run did not meet the danger that it was to survive.")
+		h.Tone, h.Word, h.Sentence = "idle", "Not exercised", sentenceCase(brief(firstOf(run.Reason, "The run did not meet the danger that it was to survive.")))
 		h.More = "Nothing was seen to break, but the run was too mild to prove anything."
 	default:
-		h.Tone, h.Word, h.Sentence = "inconclusive", "Inconclusive", firstOf(run.Reason, "The evidence does not suffice for a verdict.")
+		h.Tone, h.Word, h.Sentence = "inconclusive", "Inconclusive", sentenceCase(brief(firstOf(run.Reason, "The evidence does not suffice for a verdict.")))
 		h.More = gapSentence(run)
 	}
 	return h
@@ -130,7 +130,7 @@ func indict(run verdict.Run, down []verdict.Invariant) (sentence, more string) {
 	sentence, who := run.Reason, ""
 	for _, inv := range down {
 		if len(inv.Violations) > 0 {
-			sentence, who = inv.Violations[0].Sentence, writers(inv.Violations[0])
+			sentence, who = tell(inv.Violations[0], subjectsOf(run), twiceIn(run)), writers(inv.Violations[0])
 			break
 		}
 	}
@@ -167,8 +167,18 @@ func writers(v verdict.Violation) string {
 
 var uuid = regexp.MustCompile(`\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 
-// brief shortens the ids in a sentence to what the eye can tell apart; the evidence has them whole.
-func brief(s string) string { return uuid.ReplaceAllString(s, "$1") }
+// brief shortens the ids in a sentence to what the eye can tell apart; the evidence has them whole. Where two begin alike,
+// they stay.
+func brief(s string) string {
+	whole := map[string]string{}
+	for _, id := range uuid.FindAllStringSubmatch(s, -1) {
+		if other, there := whole[id[1]]; there && other != id[0] {
+			return s
+		}
+		whole[id[1]] = id[0]
+	}
+	return uuid.ReplaceAllString(s, "$1")
+}
 
 // sentenceCase makes a whole sentence of a clause.
 func sentenceCase(s string) string {

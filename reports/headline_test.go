@@ -121,3 +121,12 @@ func TestTheHeadlineSaysHowMuchThePromotedStandbysLacked(t *testing.T) {
 		}
 	}
 }
+
+func TestAReasonInTheHeadlineIsAWholeSentence(t *testing.T) {
+	for status, word := range map[verdict.Status]string{verdict.Inconclusive: "Inconclusive", verdict.NotExercised: "Not exercised"} {
+		h := headlineOf(verdict.Run{Overall: status, Reason: "interrupted (terminated); 79830b1c-e3a3-4eb4-9bb7-9ad57ab4cb04 was still open"}, blows{})
+		if h.Word != word || h.Sentence != "Interrupted (terminated); 79830b1c was still open." {
+			t.Errorf("%s: %q", h.Word, h.Sentence)
+		}
+	}
+}

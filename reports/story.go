@@ -30,6 +30,7 @@ func (t *telling) build(windows []window, end int64) story {
 	order(entries)
 	from, to := entries[0].at, entries[len(entries)-1].at
 	entries = append(entries, faultEntries(lanes, windows, entries)...)
+	entries = append(entries, t.resetEntries(lanes, from)...)
 	order(entries)
 	if cut := 2 * t.limit; len(entries) > cut {
 		s.Left += len(entries) - cut
@@ -292,6 +293,8 @@ func (c *call) answers() (string, tone) {
 		return firstOf(string(c.code), "status "+strconv.Itoa(c.status)) + suffix, toneUnknown
 	case c.code != "":
 		return clip(string(c.code), 40) + suffix, toneNone
+	case c.op == contract.OpAcquire && c.before != nil:
+		return "issued again" + suffix, toneBad
 	case c.op == contract.OpAcquire:
 		return "granted" + suffix, toneNone
 	}

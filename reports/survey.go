@@ -32,17 +32,20 @@ type survey struct {
 	guilty   map[string]bool // payouts that the verdict names
 	dropped  int64           // digests let go
 	lost     int64           // windows not kept
+	issued   *issued
 }
 
 // digest is what the survey remembers of one payout.
 type digest struct {
 	id, account string
 	first, last int64
+	asked       int64 // T of the first call about it, 0 for none
 	tokens      []int64
 	state       contract.State
 	moved       int
 	atRail      int // stale writes refused at the rail
 	atRow       int // stale writes refused by payment-resource
+	behind      int // of both, those under tokens of a lock store that had gone back
 	calls       int
 	guilty      bool
 	unknownSeen bool
@@ -99,7 +102,7 @@ func numbered(a string, kind func(contract.Process) bool, b string) bool {
 }
 
 func newSurvey(guilty map[string]bool) *survey {
-	return &survey{clients: newIndex(), accounts: newIndex(), payouts: map[string]*digest{}, windows: map[int]*window{}, guilty: guilty}
+	return &survey{clients: newIndex(), accounts: newIndex(), payouts: map[string]*digest{}, windows: map[int]*window{}, guilty: guilty, issued: newIssued()}
 }
 
 // observe takes the next event of the history, in order of I.
@@ -108,6 +111,7 @@ func (s *survey) observe(e *history.Event) {
 	if e.T > s.end {
 		s.end = e.T
 	}
+	s.issued.observe(e)
 	switch e.W {
 	case history.Wiretap:
 		s.wiretap(e)
@@ -154,6 +158,9 @@ func (s *survey) wiretap(e *history.Event) {
 		d.account = e.Account
 	}
 	d.token(e.Token)
+	if d.asked == 0 {
+		d.asked = e.T
+	}
 	if e.Stage != history.Answered {
 		return
 	}
@@ -162,6 +169,9 @@ func (s *survey) wiretap(e *history.Event) {
 		d.unknownSeen = true
 	}
 	if e.Code == contract.FencedOut && e.Token < e.Highest {
+		if s.issued.behind(e.Token, e.Highest) {
+			d.behind++
+		}
 		if e.Op == contract.OpSubmit {
 			d.atRail++
 		} else {

@@ -13,6 +13,7 @@ type telling struct {
 	seen   map[int64]bool
 	facts  []fact
 	leases []closed
+	resets []reset // of the lock store, in the whole run
 	left   int
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -19,7 +18,7 @@ var ErrWhichPayout = errors.New("which payout is meant is not clear")
 
 // Transcript writes what happened to payouts as plain text, one line per answer, row change and stop, each effect before
 // the answer that reports it. Payouts are named by their ids or by how these begin. Without any it tells of those whose
-// holder a nemesis hit. The error wraps ErrWhichPayout when the run has no such payouts.
+// holder a nemesis hit, else of the one that most is to be told about. The error wraps ErrWhichPayout when the run has no such payouts.
 func Transcript(w io.Writer, historyDir string, payouts ...string) error {
 	payouts, err := named(historyDir, payouts)
 	if err != nil {
@@ -40,78 +39,6 @@ func Transcript(w io.Writer, historyDir string, payouts ...string) error {
 		}
 	}
 	return nil
-}
-
-// aimedAt lists the payouts that the windows were aimed at, each once: a window names a payout, or a grant, under which its
-// holder claimed some.
-func aimedAt(windows []history.Event, claimed func(key string, token int64) []string) (hit []string) {
-	for i := range windows {
-		e := &windows[i]
-		ids := []string{e.Payout}
-		if e.Payout == "" {
-			ids = claimed(e.Key, e.Token)
-		}
-		for _, id := range ids {
-			if !slices.Contains(hit, id) {
-				hit = append(hit, id)
-			}
-		}
-	}
-	return hit
-}
-
-// named lists the whole ids of the payouts that are asked for; without any, of those that fault windows were aimed at,
-// each once, in order.
-func named(historyDir string, wanted []string) ([]string, error) {
-	type grant struct{ key, token string }
-	var known []string
-	seen, claimed := map[string]bool{}, map[grant][]string{}
-	var windows []history.Event
-	err := each(historyDir, func(e *history.Event) {
-		if e.W == history.Nemesis && e.Phase == "inject" {
-			windows = append(windows, *e)
-		}
-		for _, c := range e.Changes {
-			if id := c.New["payout_id"]; c.Table == "payout" {
-				if !seen[id] {
-					seen[id] = true
-					known = append(known, id)
-				}
-				under := grant{keyPrefix + c.New["account_id"], c.New["claim_token"]}
-				if under.token != "" && !slices.Contains(claimed[under], id) {
-					claimed[under] = append(claimed[under], id)
-				}
-			}
-		}
-	})
-	hit := aimedAt(windows, func(key string, token int64) []string { return claimed[grant{key, strconv.FormatInt(token, 10)}] })
-	switch {
-	case err != nil:
-		return nil, err
-	case len(known) == 0:
-		return nil, fmt.Errorf("%w: there was none in this run", ErrWhichPayout)
-	case len(wanted) == 0 && len(hit) == 0:
-		return nil, fmt.Errorf("%w: no payout's holder was hit in this run; name a payout", ErrWhichPayout)
-	case len(wanted) == 0:
-		return hit, nil
-	}
-	var out []string
-	for _, w := range wanted {
-		var fits []string
-		for _, id := range known {
-			if strings.HasPrefix(id, w) {
-				fits = append(fits, id)
-			}
-		}
-		switch {
-		case len(fits) == 0:
-			return nil, fmt.Errorf("%w: none of this run begins with %s", ErrWhichPayout, w)
-		case len(fits) > 1:
-			return nil, fmt.Errorf("%w: %d of this run begin with %s, such as %s and %s; give more of the id", ErrWhichPayout, len(fits), w, fits[0], fits[1])
-		}
-		out = append(out, fits[0])
-	}
-	return out, nil
 }
 
 func each(historyDir string, observe func(*history.Event)) error {
@@ -149,6 +76,9 @@ type transcript struct {
 	hits                      []hit       // on the account's grants, until one turns out to have been the payout's
 	tokens                    []int64     // under which calls about the payout were made
 	over                      bool        // the payout has ended: later grants of the account are for others
+	issued                    *issued
+	again                     *reissue    // the event in hand grants a token that had been issued before
+	resets                    []utterance // of the lock store, until one turns out to concern the payout
 }
 
 // hit is what befell a grant or its holder, and how that is told.
@@ -158,7 +88,7 @@ type hit struct {
 }
 
 func newTranscript(payout string) *transcript {
-	return &transcript{payout: payout, tell: newTelling(&digest{id: payout}, math.MaxInt), links: map[string]contract.Link{}, open: map[int64]*call{}}
+	return &transcript{payout: payout, tell: newTelling(&digest{id: payout}, math.MaxInt), links: map[string]contract.Link{}, open: map[int64]*call{}, issued: newIssued()}
 }
 
 func line(who, format string, args ...any) string {
@@ -190,6 +120,7 @@ func (t *transcript) text() string {
 }
 
 func (t *transcript) observe(e *history.Event) {
+	t.again = t.issued.observe(e)
 	switch e.W {
 	case history.Wiretap:
 		t.call(e)
@@ -202,6 +133,7 @@ func (t *transcript) observe(e *history.Event) {
 		}
 	case history.Nemesis:
 		t.stall(e)
+		t.reset(e)
 	}
 }
 
@@ -266,7 +198,7 @@ func (t *transcript) call(e *history.Event) {
 	lock := t.account != "" && !t.over && e.Key == keyPrefix+t.account
 	if lock && e.Stage == history.Answered && e.Op == contract.OpAcquire && e.Type == contract.OK {
 		// It belongs to the payout only if a call about the payout follows.
-		text := line(string(e.Proc), "%-35s → granted, token %d", "acquire the account's lock", e.Granted)
+		text := line(string(e.Proc), "%-35s → granted, token %d", "acquire the account's lock", e.Granted) + t.reissued()
 		t.grants = []utterance{{place{at: e.T, i: e.I}, text}}
 	}
 	if lock && e.Stage == history.Answered && e.Op == contract.OpRevoke && e.Type == contract.OK {
@@ -312,7 +244,7 @@ func (t *transcript) about(e *history.Event) {
 		t.tokens = append(t.tokens, e.Token)
 		t.tellHits()
 	}
-	t.lines = append(t.lines, utterance{place{at: e.T, i: e.I}, line(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e))})
+	t.lines = append(t.lines, utterance{place{at: e.T, i: e.I}, line(string(e.Proc), "%-10s X-Fencing-Token: %-6d → %s", e.Op, e.Token, reply(e)+t.behind(e))})
 }
 
 func reply(e *history.Event) string {

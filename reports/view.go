@@ -54,6 +54,8 @@ type violationView struct {
 	Open                     bool
 	Page                     string // more of it, beside the report
 	Events                   []eventView
+	Twice                    string // what Reissued lists
+	Reissued                 []reissueView
 }
 
 type eventView struct {
@@ -98,7 +100,11 @@ func viewOf(run verdict.Run, st studied) view {
 		v.Started = run.Started.UTC().Format("2 January 2006, 15:04:05 UTC")
 	}
 	for i, s := range st.violations {
-		v.Violations = append(v.Violations, violationViewOf(s, storyOf(st.data.Stories, s.payout()), i < 2))
+		vv := violationViewOf(s, storyOf(st.data.Stories, s.payout()), i < 2)
+		if _, twice := issuedTwice(s.Violation); twice && len(st.survey.issued.again) > 0 {
+			vv.Reissued, vv.Twice = reissuesView(st.survey.issued.again, s.subjects)
+		}
+		v.Violations = append(v.Violations, vv)
 	}
 	if n := st.data.Omitted.Violations; n > 0 {
 		v.MoreFound = count(n, "more violation is", "more violations are") + " counted in verdict.json; the page shows the first of each invariant."
@@ -186,9 +192,12 @@ func total(m map[string]int64) (n int64) {
 }
 
 func violationViewOf(s shown, story int, open bool) violationView {
-	v := violationView{Invariant: s.invariant, Sentence: strings.TrimSuffix(sentenceCase(s.Sentence), "."), Account: s.account(), Payout: s.payout(), Key: s.Key,
+	v := violationView{Invariant: s.invariant, Sentence: strings.TrimSuffix(sentenceCase(s.told), "."), Account: s.account(), Payout: s.payout(), Key: s.Key,
 		At: seconds(micros(s.decided())), Story: story, Open: open, Page: s.Page}
+	_, twice := issuedTwice(s.Violation)
 	switch {
+	case twice: // it is about as many as there are tokens
+		v.Account, v.Key = "", ""
 	case s.subjects.locks:
 		v.Account = ""
 	case v.Account != "":

@@ -30,7 +30,7 @@ type issue struct {
 	epoch          int
 	i, t, call     int64
 	token          int64
-	key            string
+	key, link      string
 	proc           contract.Process
 	owner, session string
 }
@@ -48,7 +48,7 @@ func newIssues() issues { return issues{at: map[int64]int{}} }
 
 // add takes the answer to an acquire.
 func (s *issues) add(e *history.Event, epoch int) {
-	now := issue{epoch, e.I, e.T, e.Call, e.Granted, e.Key, e.Proc, e.Owner, e.Session}
+	now := issue{epoch, e.I, e.T, e.Call, e.Granted, e.Key, e.Link, e.Proc, e.Owner, e.Session}
 	at, there := s.at[now.token]
 	if !there {
 		s.remember(now)
@@ -115,7 +115,7 @@ func (s *issues) proof() (events []*history.Event) {
 // show is the answer as evidence.
 func (x *issue) show() *history.Event {
 	return &history.Event{I: x.i, T: x.t, W: history.Wiretap, Type: contract.OK, Proc: x.proc, Op: contract.OpAcquire, Stage: history.Answered,
-		Call: x.call, Key: x.key, Owner: x.owner, Session: x.session, Granted: x.token, Status: 200}
+		Call: x.call, Link: x.link, Key: x.key, Owner: x.owner, Session: x.session, Granted: x.token, Status: 200}
 }
 
 // forgot notes that a key's tokens went down behind the epoch's beginning, and what by says began it; nil where nobody says.

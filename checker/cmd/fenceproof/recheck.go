@@ -85,7 +85,8 @@ func transcriptCommand() *cobra.Command {
 		Use:   "transcript RUN [PAYOUT...]",
 		Short: "Tell in plain text what happened to payouts of a run",
 		Long: `Transcript prints, from the history in the run's folder, every answer, row change and stop that concerned the payouts,
-each effect before the answer that reports it. A payout is named by its id or by how that begins; without any it tells of those whose lock holder was hit on purpose.`,
+each effect before the answer that reports it. A payout is named by its id or by how that begins; without any it tells of those whose lock holder was hit on purpose, else of
+the one whose story says most.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("%s takes the run's folder, for example runs/latest, and perhaps payouts", c.CommandPath())
