@@ -28,7 +28,7 @@ func rewound(t *testing.T) (run verdict.Run, historyDir string) {
 
 func TestTheReportSaysInOneSentenceWhichTokensWereIssuedTwiceAndToWhom(t *testing.T) {
 	run, dir := rewound(t)
-	const says = "oken 35 was issued twice, by a lock store that was put back to an older state: to lock-client-2 and again to lock-client-2 in a later session (key-1)"
+	const says = "oken 35 was issued twice, by a lock store that had forgotten what it granted last: to lock-client-2 and again to lock-client-2 in a later session (key-1)"
 	if h := headlineOf(run, blows{}); !strings.Contains(h.Sentence, says) {
 		t.Errorf("the headline says %q", h.Sentence)
 	}
