@@ -61,7 +61,7 @@ const (
 )
 
 // errUnproven is the error of a healing that was done, and whose success could not be seen. It leaves nothing broken: the
-// log says so, and the run is none the worse.
+// log says so, and the run is none the worse, unless its nemesis rests on that (a clock's, a restore's): then it is not exercised.
 var errUnproven = errors.New("not seen to be healed")
 
 // errFaded is the error of a healing that was done and seen, of a fault whose effect had not lasted until then. The log says both,

@@ -12,14 +12,13 @@ import (
 	"fenceproof/deploy/postgres/postgrestest"
 )
 
-// The comparison of BenchmarkPairs: each client has a session of its own, in alternating rounds. One second is up to a third
-// off, so what has a bar, 16 clients, takes more of them.
+// The comparison of BenchmarkPairs: each client has a session of its own, in alternating rounds. A round may be a third off, so
+// what has a bar, 16 clients, takes more of them, shorter ones: all are over before the sessions are.
 const (
-	pairRounds   = 3
-	judgedRounds = 9
-	judged       = 16
-	pairRound    = time.Second
-	pairTTL      = time.Minute
+	pairRounds, pairRound     = 3, time.Second
+	judgedRounds, judgedRound = 9, time.Second / 2
+	judged                    = 16
+	pairTTL                   = time.Minute // the longest there is
 )
 
 // pairing tries one acquire and, where it was granted, calls granted and releases. It is false when the key was held.
@@ -69,14 +68,14 @@ func compare(b *testing.B, clients int, key func(client int) string, hot bool) {
 		sides = append(sides, &side{name: "pg-http-waiting", pair: overHTTP(b, onPG, clients, longestWait)},
 			&side{name: "etcd-http-waiting", pair: overHTTP(b, onEtcd, clients, longestWait)})
 	}
-	rounds := pairRounds
+	rounds, long := pairRounds, pairRound
 	if clients == judged {
-		rounds = judgedRounds
+		rounds, long = judgedRounds, judgedRound
 	}
 	for b.Loop() {
 		for n := range rounds {
 			for at := range sides {
-				sides[(n+at)%len(sides)].round(b, clients, key)
+				sides[(n+at)%len(sides)].round(b, clients, key, long)
 			}
 		}
 	}
@@ -85,8 +84,8 @@ func compare(b *testing.B, clients int, key func(client int) string, hot bool) {
 	}
 }
 
-// round lets all clients have their key again and again.
-func (s *side) round(b *testing.B, clients int, key func(int) string) {
+// round lets all clients have their key again and again, for so long.
+func (s *side) round(b *testing.B, clients int, key func(int) string, long time.Duration) {
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	waits := make([][]time.Duration, clients)
@@ -94,9 +93,9 @@ func (s *side) round(b *testing.B, clients int, key func(int) string) {
 	begin := time.Now()
 	for client := range clients {
 		all.Go(func() {
-			for time.Since(begin) < pairRound {
+			for time.Since(begin) < long {
 				asked := time.Now()
-				for granted := false; !granted && time.Since(begin) < pairRound; {
+				for granted := false; !granted && time.Since(begin) < long; {
 					var err error
 					granted, err = s.pair(ctx, client, key(client), func() { waits[client] = append(waits[client], time.Since(asked)) })
 					if err != nil {
