@@ -175,7 +175,14 @@ func (f *skew) heal(ctx context.Context) (err error) {
 	if f.clock == nil {
 		return nil
 	}
-	defer func() { err = errors.Join(err, f.clock.Close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		switch closed := f.clock.Close(context.WithoutCancel(ctx)); {
+		case closed != nil && err != nil:
+			err = fmt.Errorf("%w; and before that: %v", closed, err) // an unproven healing excuses no clock that is left as it is
+		case closed != nil:
+			err = closed
+		}
+	}()
 	f.rest(ctx)
 	before := ""
 	if least, most, err := f.ask(ctx); err == nil {
@@ -188,14 +195,17 @@ func (f *skew) heal(ctx context.Context) (err error) {
 	if f.far >= tooFar {
 		if unproven != nil { // the time for it was spent on questions
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), rightLimit)
 			defer cancel()
 		}
 		left, err := f.stack.ClockHealed(ctx, f.target)
 		if left != "" {
 			f.right += "; " + left
 		}
-		if err != nil {
+		switch {
+		case err != nil && unproven != nil: // whoever cannot be heard cannot be set right either
+			return fmt.Errorf("%w (%s; what it has left behind is not set right: %v)", unproven, f.right, err)
+		case err != nil:
 			return err
 		}
 	}

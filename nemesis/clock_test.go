@@ -26,6 +26,8 @@ type watches struct {
 	breaks int           // it cannot be moved any more after so many moves away, 0 for never
 	hangs  bool          // a move does not return until its context ends
 	mute   bool          // it tells nobody the time when it is right
+	deaf   bool          // nor can what it has left behind be set right
+	sticks bool          // it cannot be let go of
 	forks  time.Duration // what was being forked at the last move away has that, until the next move finds it
 	healed []contract.Process
 }
@@ -41,6 +43,9 @@ func (w *watches) ClockHealed(_ context.Context, p contract.Process) (string, er
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.healed = append(w.healed, p)
+	if w.deaf {
+		return "", errors.New("it does not answer")
+	}
 	return "3 grants were revoked", nil
 }
 
@@ -94,6 +99,9 @@ func (w *watches) Close(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open--
+	if w.sticks {
+		return errors.New("it cannot be let go of")
+	}
 	return nil
 }
 
@@ -163,6 +171,8 @@ func TestAClockThatIsRightAndCannotBeReadIsUnprovenAndNoFailure(t *testing.T) {
 		left     int
 	}{
 		{"nobody is answered any more", &watches{mute: true}, true, 1},
+		{"nor can what it has left behind be set right", &watches{mute: true, deaf: true}, true, 1},
+		{"it cannot be let go of", &watches{mute: true, sticks: true}, false, 1},
 		{"it says that it is still off", &watches{jams: true}, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

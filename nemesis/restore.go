@@ -88,11 +88,15 @@ func (f *restore) limits() (inject, heal time.Duration) {
 // inject has had its effect where the store knows of fewer tokens than were answered to clients.
 func (f *restore) inject(ctx context.Context) (err error) {
 	f.lost = true
-	if err := f.backup.Lose(ctx); err != nil {
+	if err := within(ctx, loseLimit, f.backup.Lose); err != nil {
 		return err
 	}
 	f.stopped, f.begun = time.Now(), true // the lock server is, that is, and all since
-	if f.latest, err = f.backup.PutBack(ctx, f.guarded); err != nil {
+	err = within(ctx, putBackLimit, func(ctx context.Context) (err error) {
+		f.latest, err = f.backup.PutBack(ctx, f.guarded)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	f.back = true

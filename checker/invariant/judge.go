@@ -92,7 +92,7 @@ func (j *Judge) mustWait(e *history.Event) bool {
 		return false
 	}
 	p := j.book.payouts[e.Payout]
-	return (p == nil || p.account == nil) && j.book.covers[history.PayDB] < e.T && !j.book.lost[history.PayDB]
+	return (p == nil || p.account == nil) && !covered(j.book.covers[history.PayDB], e.T) && !j.book.lost[history.PayDB]
 }
 
 // release delivers the held events that need not wait any more.

@@ -132,3 +132,15 @@ func TestAnAnswerToACallThatWasNotSeenForwardedIsLeftOpen(t *testing.T) {
 		t.Errorf("%d found and %d left open, want 0 and 1", got.Found, got.Unresolved)
 	}
 }
+
+// A request may be recorded at the very time that paydb's watermark covers, and the row that names its account behind that.
+func TestARequestAtTheTimeOfAWatermarkWaitsForItsPayoutsRow(t *testing.T) {
+	w := bank()
+	token := w.acquire("executor-1", "alice")
+	r := w.ask("executor-1", contract.OpClaim, "late", token)
+	w.record(history.Event{W: history.PayDB, Type: contract.Info, Proc: contract.PayDB, Op: history.OpWatermark, Covers: w.clock})
+	w.order("late", "alice", 5)
+	w.complete(r)
+	w.watermarks()
+	sound(t, "INV-01", w.events, 0)
+}
