@@ -113,3 +113,20 @@ func TestAWriteBehindTheBreakOfTheWiretapIsNotLaidToTheOnlyRequestThatWasSeen(t 
 		}
 	}
 }
+
+// What waited for paydb while the store was put back was answered before: the store that grants it again issues it twice.
+func TestATokenWhoseAnswerWaitsForPaydbWhileTheStoreIsPutBackCountsAsIssued(t *testing.T) {
+	w := bank()
+	claim := w.send(history.Event{Op: contract.OpClaim, Proc: "executor-1", Owner: "executor-1", Payout: "unseen", Token: 2, Link: "executor-1→payment-resource"})
+	claim.answer = answer{status: 503}
+	w.reply(claim)
+	token := w.acquire("executor-1", "alice")
+	w.begun("restore-unguarded")
+	w.putBack(1)
+	w.reissue(1, "executor-2", "alice", token)
+	w.order("unseen", "alice", 5)
+	w.watermarks()
+	if n := judged(w.events, nil)["INV-04"].Danger["issued_twice"]; n != 1 {
+		t.Errorf("%d tokens were issued twice, want 1", n)
+	}
+}

@@ -203,7 +203,9 @@ func (f *grants) acquired(e *history.Event, c *call) {
 			w, c.granted.event, c.floor.event, c.sent, kept)
 	}
 	if f.book.spans(c) {
-		f.unresolved++
+		if f.unresolved++; e.T <= f.book.begun { // it waited for paydb, and was answered before this epoch
+			f.issues.add(e, f.book.epoch-1)
+		}
 		return
 	}
 	f.issues.add(e, f.book.epoch)
