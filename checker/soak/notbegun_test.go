@@ -98,6 +98,22 @@ func noClock(args []string) error {
 	return nil
 }
 
+// seedOfClock is the first seed that draws a clock as the first mix of payouts on pg.
+func seedOfClock(t *testing.T, s Settings) uint64 {
+	t.Helper()
+	for seed := range uint64(100) {
+		drawn, err := s.draw(Cell{MixOfTwo, "pg", "payout"}, seed, 0, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(drawn.Nemesis, "clock") {
+			return seed
+		}
+	}
+	t.Fatal("no seed draws a clock")
+	return 0
+}
+
 func TestAMixThatTheMachineCannotDoIsToldOf(t *testing.T) {
 	s := small()
 	s.Nemeses, s.Mixes, s.Backends = []string{"pause", "kill", "clock"}, 1, []string{"pg"}
@@ -156,16 +172,90 @@ func TestASeedDrawsTheSameMixesWhateverTheMachineCanDo(t *testing.T) {
 	}
 }
 
-func TestADrawnMixThatTheMachineCannotDoIsLeftOutAsARun(t *testing.T) {
+// However many rounds draw them, what is told of are mixes, of which there are only so many.
+func TestADrawnMixThatTheMachineCannotDoIsLeftOutAndNamedOnce(t *testing.T) {
 	o, out := scriptedSoak(t, scripted(t, `verdict 0 pass`), 20)
-	o.Nemeses, o.Mixes, o.Check = nil, 1, noClock
+	o.Nemeses, o.Mixes, o.Check = []string{"pause", "kill", "clock"}, 1, noClock
 	sum, err := Run(t.Context(), o)
-	if err != nil || len(sum.NotBegun) == 0 || sum.Counts.Runs != 20-len(sum.NotBegun) {
+	if err != nil || len(sum.Cells) != 3 || sum.Exit != verdict.ExitPass || len(sum.NotBegun) != 0 {
 		t.Fatalf("%v, %+v\n%s", err, sum, out)
 	}
-	for _, l := range sum.NotBegun {
-		if !strings.Contains(l.With, "clock") || !strings.Contains(l.LeftOut, "tracing is forbidden") {
+	f, err := Read(o.Into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := 0
+	for _, l := range f.Lines {
+		if l.LeftOut == "" {
+			continue
+		}
+		if drawn++; !strings.Contains(l.With, "clock") || !strings.Contains(l.LeftOut, "tracing is forbidden") {
 			t.Errorf("left out is %+v", l)
+		}
+	}
+	if drawn < 3 || sum.Counts.Runs != 60-drawn {
+		t.Errorf("%d were left out, %d done", drawn, sum.Counts.Runs)
+	}
+	if want := "passed; this machine cannot do, and so has not run, clock, payout on pg; pause+clock, payout on pg; kill+clock, payout on pg"; !strings.HasSuffix(sum.Reason, want) {
+		t.Errorf("it says %q, want %q", sum.Reason, want)
+	}
+}
+
+// It is the same as with a cell that the machine cannot do: another one could, and what was run here has passed.
+func TestAMixCellOfWhichOnlyWhatTheMachineCannotDoWasDrawnIsLeftOut(t *testing.T) {
+	o, out := scriptedSoak(t, scripted(t, `verdict 0 pass`), 1)
+	o.Nemeses, o.Mixes, o.Check = []string{"pause", "kill", "clock"}, 1, noClock
+	o.FirstSeed = seedOfClock(t, o.Settings)
+	sum, err := Run(t.Context(), o)
+	if err != nil || len(sum.Cells) != 2 || sum.Exit != verdict.ExitPass || len(sum.NotBegun) != 0 {
+		t.Fatalf("%v, %+v\n%s", err, sum, out)
+	}
+	if want := "all 2 runs passed; this machine cannot do, and so has not run, mix of two, payout on pg; clock, payout on pg"; !strings.HasPrefix(sum.Reason, want) {
+		t.Errorf("it says %q, want %q", sum.Reason, want)
+	}
+	if says, want := sum.Markdown(), "Not run, as the machine could not do it: mix of two, payout on pg: its seeds drew "; !strings.Contains(says, want) {
+		t.Errorf("the matrix does not say %q:\n%s", want, says)
+	}
+	o.Check = all // where it goes on, clocks can be moved
+	if sum, err = Run(t.Context(), o); err != nil || len(sum.Cells) != 4 || len(sum.LeftOut) != 0 || sum.Reason != "all 4 runs passed" {
+		t.Errorf("continued: %v, %+v\n%s", err, sum, out)
+	}
+}
+
+// Nothing else excuses a mix cell of which nothing was run.
+func TestAMixCellIsLeftOutForNothingButWhatTheMachineCannotDo(t *testing.T) {
+	mix, pause := Cell{MixOfTwo, "pg", "payout"}, ran("pause", 1, verdict.Pass)
+	left := func(with string, seed uint64) Line {
+		return Line{Cell: mix, With: with, Seed: seed, LeftOut: "this machine cannot do it: tracing is forbidden"}
+	}
+	not := func(with string) LeftOut {
+		return LeftOut{Cell{with, "pg", "payout"}, "this machine cannot do it: tracing is forbidden", true}
+	}
+	folder := func(mixes int, lines ...Line) *Folder {
+		return &Folder{head: header{Settings: Settings{Mixes: mixes}, Cells: []Cell{pause.Cell, mix}, LeftOut: []LeftOut{not("pause+clock"), not("kill+clock")}}, Lines: append([]Line{pause}, lines...)}
+	}
+	mixed := ran("kill", 1, verdict.Pass)
+	mixed.Cell, mixed.With = mix, "pause,kill"
+	here := folder(1, left("pause,clock", 1))
+	for name, c := range map[string]struct {
+		folders []*Folder
+		exit    int
+		begun   int // runs that are told of as not begun
+	}{
+		"all that was drawn":                     {[]*Folder{here}, verdict.ExitPass, 0},
+		"under several seeds":                    {[]*Folder{folder(1, left("pause,clock", 1), left("kill,clock", 2), left("pause,clock", 2))}, verdict.ExitPass, 0},
+		"nothing was drawn":                      {[]*Folder{folder(1)}, verdict.ExitOpen, 0},
+		"another was drawn, and its time was up": {[]*Folder{folder(2, left("pause,clock", 1), left("pause,clock", 1))}, verdict.ExitOpen, 0},
+		"it could have been done at other times": {[]*Folder{folder(1, left("pause,clock", 1), left("pause,kill", 2))}, verdict.ExitOpen, 1},
+		"one was done":                           {[]*Folder{folder(1, left("pause,clock", 2), mixed)}, verdict.ExitPass, 0},
+		"another machine never came to it":       {[]*Folder{here, folder(1)}, verdict.ExitOpen, 0},
+		"another machine did it":                 {[]*Folder{here, folder(1, mixed)}, verdict.ExitPass, 0},
+	} {
+		sum := Summarise(c.folders...)
+		out := slices.ContainsFunc(sum.LeftOut, func(l LeftOut) bool { return l.Cell == mix })
+		cell := slices.ContainsFunc(sum.Cells, func(s CellSummary) bool { return s.Cell == mix })
+		if sum.Exit != c.exit || len(sum.NotBegun) != c.begun || out == cell {
+			t.Errorf("%s: exit status %d, a cell: %v, left out: %v, %s", name, sum.Exit, cell, out, sum.Reason)
 		}
 	}
 }

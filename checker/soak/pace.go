@@ -10,10 +10,16 @@ import (
 const besidesDrive = 10 * time.Second
 
 // pace says how long a round takes, and warns where a cell has never been run and will not be before the time is up: the soak would
-// end as not exercised, whatever its runs show. The tasks are those of the first round.
+// end as not exercised, whatever its runs show. The tasks are those of the first round. What this machine cannot do is left out
+// when its turn comes: it is no run, and takes no time.
 func (s *soak) pace(first []Task) {
-	each := s.each()
-	fmt.Fprintf(s.Out, "soak: a round has %s, and takes about %s\n", number(len(first), "run"), about(s.begins(len(first)-1, each)+each))
+	each, runs := s.each(), 0
+	for _, t := range first {
+		if s.Check(t.Args()) == nil {
+			runs++
+		}
+	}
+	fmt.Fprintf(s.Out, "soak: a round has %s, and takes about %s\n", number(runs, "run"), about(s.begins(runs+s.Jobs-1, each)))
 	if s.Duration == 0 {
 		return
 	}
@@ -26,12 +32,14 @@ func (s *soak) pace(first []Task) {
 		if s.done[t.key()] {
 			continue
 		}
-		if at := s.begins(before, each); at >= s.Duration && !ran[t.Cell] {
+		at, here := s.begins(before, each), s.Check(t.Args()) == nil
+		if at >= s.Duration && !ran[t.Cell] {
 			ran[t.Cell], late, enough = true, late+1, at+each
-		} else if at < s.Duration {
-			ran[t.Cell] = true
 		}
-		before++
+		if here {
+			ran[t.Cell] = true
+			before++
+		}
 	}
 	if late > 0 {
 		fmt.Fprintf(s.Out, "soak: WARNING: --duration %s is too short for that: of %s nothing will have been run, and the soak will not be a pass; give it %s, or go on with it later\n",

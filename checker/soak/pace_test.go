@@ -3,6 +3,7 @@ package soak
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,15 @@ func TestASoakSaysHowLongARoundTakesAndWarnsWhereItHasNoTimeForOne(t *testing.T)
 	settings := func(duration time.Duration, jobs int) Settings {
 		return Settings{Nemeses: []string{"pause", "kill", "slow"}, Mixes: 2, Backends: plan.Backends(), Workloads: plan.Workloads(), FirstSeed: 1, Duration: duration, Drive: 30 * time.Second, Jobs: jobs}
 	}
+	// Of the three mixes the machine can do one; or its seed draws one of the two others.
+	mixes := func(duration time.Duration, n int) Settings {
+		s := settings(duration, 1)
+		s.Nemeses, s.Mixes, s.Backends, s.Workloads = []string{"pause", "kill", "clock"}, n, []string{"pg"}, []string{"payout"}
+		s.FirstSeed = seedOfClock(t, s)
+		return s
+	}
+	two := mixes(200*time.Second+1, 3)
+	two.Workloads = plan.Workloads()
 	fast := Line{Cell: Cell{"pause", "pg", "payout"}, With: "pause", Seed: 1, Run: "20260101T000000.000Z-payout-pg-pause-1", Status: verdict.Pass, Took: 10 * time.Second}
 	for name, c := range map[string]struct {
 		settings Settings
@@ -24,6 +34,12 @@ func TestASoakSaysHowLongARoundTakesAndWarnsWhereItHasNoTimeForOne(t *testing.T)
 		says     string
 		warns    string
 	}{
+		"what cannot be done here takes no time": {two, nil, "a round has 6 runs, and takes about 4m\n", ""},
+		"the mix that can be just begins":        {mixes(80*time.Second+1, 3), nil, "a round has 3 runs, and takes about 2m\n", ""},
+		"the mix that can be just does not":      {mixes(80*time.Second, 3), nil, "a round has 3 runs, and takes about 2m\n", "of 1 cell nothing will have been run, and the soak will not be a pass; give it 2m"},
+		"no mix is run, and it is left out":      {mixes(80*time.Second+1, 1), nil, "a round has 2 runs, and takes about 1m20s\n", ""},
+		"nobody gets to where it is left out":    {mixes(80*time.Second, 1), nil, "a round has 2 runs, and takes about 1m20s\n", "of 1 cell nothing"},
+
 		"there is time":           {settings(time.Hour, 1), nil, "a round has 20 runs, and takes about 14m\n", ""},
 		"there is none":           {settings(5*time.Minute, 1), nil, "takes about 14m\n", "--duration 5m0s is too short for that: of 8 cells nothing will have been run, and the soak will not be a pass; give it 13m"},
 		"the last just begins":    {settings(12*time.Minute+time.Second, 1), nil, "takes about 14m\n", ""},
@@ -35,13 +51,17 @@ func TestASoakSaysHowLongARoundTakesAndWarnsWhereItHasNoTimeForOne(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := &bytes.Buffer{}
-			s := &soak{Options: Options{Settings: c.settings, Check: all, Out: out}, folder: folderOf(t, nil, c.lines...)}
+			check := Check(all)
+			if slices.Contains(c.settings.Nemeses, "clock") {
+				check = noClock
+			}
+			s := &soak{Options: Options{Settings: c.settings, Check: check, Out: out}, folder: folderOf(t, nil, c.lines...)}
 			s.done = s.folder.done()
-			cells, _, err := s.Cells(all)
+			cells, _, err := s.Cells(check)
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, err := s.Round(0, cells, all)
+			first, err := s.Round(0, cells, check)
 			if err != nil {
 				t.Fatal(err)
 			}

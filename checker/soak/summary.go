@@ -24,11 +24,13 @@ type Summary struct {
 	Cells    []CellSummary  `json:"cells"`
 	LeftOut  []LeftOut      `json:"leftOut,omitempty"`
 	Failures []Line         `json:"failures,omitempty"` // the harness failed, and the run was not done again since
-	NotBegun []Line         `json:"notBegun,omitempty"` // left out, for the machine could not do it then, and not done since
-	Besides  []Line         `json:"besides,omitempty"`  // the harness failed after the run's verdict, which counts
-	Kept     []Kept         `json:"kept,omitempty"`     // runs whose evidence is still there
-	Memory   Memory         `json:"memory"`
-	Disk     Disk           `json:"disk"`
+	// NotBegun are runs that were left out, for the machine could not do them then, and not done since. Of a mix that LeftOut says it
+	// cannot do they are not told of one by one: there may be one in every round.
+	NotBegun []Line `json:"notBegun,omitempty"`
+	Besides  []Line `json:"besides,omitempty"` // the harness failed after the run's verdict, which counts
+	Kept     []Kept `json:"kept,omitempty"`    // runs whose evidence is still there
+	Memory   Memory `json:"memory"`
+	Disk     Disk   `json:"disk"`
 	// Took is the time of all runs together, in nanoseconds; Events are those of all histories.
 	Took     time.Duration `json:"took"`
 	Repeated int           `json:"repeated,omitempty"` // runs that another folder had with the same build; they count once
@@ -108,12 +110,13 @@ func Summarise(folders ...*Folder) *Summary {
 	at := map[string]int{} // of a run among lines, where its build is known
 	var cells []Cell
 	for _, f := range folders {
-		cells = union(cells, f.head.Cells)
-		s.LeftOut = append(s.LeftOut, f.head.LeftOut...)
+		here, not := f.cells()
+		cells = union(cells, here)
+		s.LeftOut = append(append(s.LeftOut, not...), f.head.LeftOut...)
 		s.Sessions = append(s.Sessions, f.head.Sessions...)
 		s.Disk.Now += size(f.Dir)
 		s.Failures = append(s.Failures, f.undone(func(l Line) bool { return l.Failed != "" })...)
-		s.NotBegun = append(s.NotBegun, f.undone(func(l Line) bool { return l.Failed == "" && l.LeftOut != "" })...)
+		s.NotBegun = append(s.NotBegun, f.undone(func(l Line) bool { return l.Failed == "" && l.LeftOut != "" && !f.named(l) })...)
 		for _, l := range f.Lines {
 			if l.Besides != "" {
 				s.Besides = append(s.Besides, l)
@@ -174,20 +177,6 @@ func (f *Folder) relative(dir, id string) string {
 		return filepath.ToSlash(r)
 	}
 	return filepath.ToSlash(path)
-}
-
-// undone are the runs that came to nothing in one way, and that were not done since.
-func (f *Folder) undone(is func(Line) bool) []Line {
-	done, told := f.done(), map[string]bool{}
-	var all []Line
-	for _, l := range slices.Backward(f.Lines) {
-		if is(l) && !done[l.key()] && !told[l.key()] {
-			told[l.key()] = true
-			all = append(all, l)
-		}
-	}
-	slices.Reverse(all)
-	return all
 }
 
 // add sums the lines up.
@@ -296,7 +285,7 @@ func memoryOf(lines []Line) Memory {
 }
 
 // conclude fills in the status: violated beats inconclusive beats not exercised beats pass, and a cell in which nothing
-// was run is not exercised.
+// was run is not exercised. One that is left out is no cell.
 func (s *Summary) conclude() {
 	s.Status = verdict.NotExercised
 	if len(s.Cells) > 0 {
@@ -320,24 +309,6 @@ func (s *Summary) conclude() {
 		s.Status, s.Exit = verdict.Worse(s.Status, verdict.Inconclusive), verdict.ExitHarness
 		s.Reason = fmt.Sprintf("the harness itself failed in %s: %s", s.Failures[0].name(), s.Failures[0].Failed)
 	}
-}
-
-// lacks says what was not run although it could have been elsewhere, or at another time.
-func (s *Summary) lacks() string {
-	var names []string
-	for _, l := range s.LeftOut {
-		if l.NotHere {
-			names = append(names, l.Cell.String())
-		}
-	}
-	text := ""
-	if len(names) > 0 {
-		text = fmt.Sprintf("; this machine cannot do, and so has not run, %s", few(names))
-	}
-	if n := len(s.NotBegun); n > 0 {
-		text += fmt.Sprintf("; %s left out, the last of them %s: %s", number(n, "run"), s.NotBegun[n-1].name(), s.NotBegun[n-1].LeftOut)
-	}
-	return text
 }
 
 func (s *Summary) reason() string {

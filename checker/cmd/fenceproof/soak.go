@@ -40,7 +40,7 @@ machine cannot do is named beside what passed. It stops at nothing but a failure
 well: what it has shown would be of two systems.
 At its start it says how many runs a round has and about how long that takes, and warns where --duration is too short for it: a
 soak of which a cell was never run is no pass. A seed draws the same mixes on every machine; one that this machine cannot do is left
-out like a run that it cannot do at its time.
+out and named, as a cell is, and so is the cell of which the seeds drew nothing else.
 
 Its folder holds a line per finished run (soak.ndjson), the summary (summary.json, summary.html), and the runs: of those
 that passed the verdict, of those that were violated or in which the harness failed everything, and of those that were
