@@ -29,10 +29,11 @@ var arrows = map[string][]string{
 	"checker/contract":       {},
 	"checker/history":        {"checker/contract"},
 	"checker/verdict":        {"checker/contract", "checker/history"},
+	"checker/reissue":        {"checker/contract", "checker/history"},
 	"checker/synthetic":      {"checker/contract", "checker/history"},
 	"checker/wiretap":        {"checker/contract", "checker/history"},
 	"checker/witness":        {"checker/contract", "checker/history"},
-	"checker/invariant":      {"checker/contract", "checker/history", "checker/verdict"},
+	"checker/invariant":      {"checker/contract", "checker/history", "checker/verdict", "checker/reissue"},
 	"checker/golden":         {"checker"},
 	"checker/edn":            {},
 	"checker/jepsen":         {"checker/contract", "checker/history", "checker/verdict", "checker/linear", "checker/edn"},
@@ -40,7 +41,7 @@ var arrows = map[string][]string{
 	"nemesis/plan":           {"checker/contract"},
 	"nemesis":                {"nemesis", "checker/contract", "checker/history"},
 	"workloads":              {"checker/contract", "checker/history"},
-	"reports":                {"reports", "checker/contract", "checker/history", "checker/verdict"},
+	"reports":                {"reports", "checker/contract", "checker/history", "checker/verdict", "checker/reissue"},
 	"checker/run":            {"checker", "nemesis", "workloads", "reports", "deploy"},
 	"checker/mutant":         {"checker", "nemesis"},
 	"checker/replay":         {"checker", "nemesis"},
@@ -54,7 +55,7 @@ var arrows = map[string][]string{
 var judgedByTests = map[string][]string{
 	"checker/synthetic": {"checker/invariant", "checker/verdict"},
 	"checker/invariant": {"checker/synthetic"},
-	"reports":           {"checker/synthetic"},
+	"reports":           {"checker/synthetic", "checker/invariant"},
 	"checker/jepsen":    {"checker/synthetic"},
 }
 

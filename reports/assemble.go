@@ -24,7 +24,7 @@ func violationsShown(run verdict.Run) (out []shown, left int64) {
 	for _, inv := range fallen(run) {
 		n := min(len(inv.Violations), maxShown)
 		for _, v := range inv.Violations[:n] {
-			out = append(out, shown{inv.ID, subjectsOf(run), tell(v, subjectsOf(run), twiceIn(run)), v})
+			out = append(out, shown{inv.ID, subjectsOf(run), tell(v, subjectsOf(run)), v})
 		}
 		left += max(inv.Found, int64(n)) - int64(n)
 	}

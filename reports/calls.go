@@ -6,6 +6,7 @@ import (
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
+	"fenceproof/checker/reissue"
 )
 
 // call joins the stages of one call. Times are nanoseconds; −1 stands for a stage that never came.
@@ -24,11 +25,11 @@ type call struct {
 	typ                     contract.Type
 	ttl                     int64 // of an acquire or renew, nanoseconds; 0: the request did not say
 	amount                  string
-	ledger                  bool     // FENCED_OUT came from the ledger's row rather than the account's
-	lost                    bool     // the answer never reached the client
-	dup                     bool     // made on purpose as a repetition
-	before                  *reissue // the token that it was granted had been issued before
-	behind                  bool     // it was refused because the lock store had gone back behind the fence point
+	ledger                  bool          // FENCED_OUT came from the ledger's row rather than the account's
+	lost                    bool          // the answer never reached the client
+	dup                     bool          // made on purpose as a repetition
+	before                  *reissue.Pair // the token that it was granted had been issued before
+	behind                  bool          // it was refused because the lock store had gone back behind the fence point
 }
 
 // begin makes a call of its first event.

@@ -18,7 +18,7 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 		h.Tone, h.Word = "pass", "Control met"
 		h.Sentence = fmt.Sprintf("With fencing %s, %s fell, as %s must.", run.Settings.Fencing, list(slices.Sorted(slices.Values(ids(down)))), pronoun(len(down)))
 		if len(down) > 0 && len(down[0].Violations) > 0 {
-			h.More = down[0].ID + ", for example: " + tell(down[0].Violations[0], subjectsOf(run), twiceIn(run)) + ". " + writers(down[0].Violations[0])
+			h.More = down[0].ID + ", for example: " + tell(down[0].Violations[0], subjectsOf(run)) + ". " + writers(down[0].Violations[0])
 		}
 		return h
 	case x.DeclaredBy != "" && len(x.Surplus) == 0 && status != verdict.Pass:
@@ -85,7 +85,7 @@ func declared(run verdict.Run, h headline, down []verdict.Invariant) headline {
 	if len(down) == 0 {
 		h.Word, h.Sentence = "Not violated", fmt.Sprintf("Nemesis %s may break %s, and nothing fell.", run.Expect.DeclaredBy, list(run.Expect.May))
 	} else if len(down[0].Violations) > 0 {
-		h.More = down[0].ID + ": " + tell(down[0].Violations[0], subjectsOf(run), twiceIn(run)) + ". " + writers(down[0].Violations[0])
+		h.More = down[0].ID + ": " + tell(down[0].Violations[0], subjectsOf(run)) + ". " + writers(down[0].Violations[0])
 	}
 	if lost := verdict.Losses(run.Invariants); lost != "" {
 		h.More = strings.TrimSpace(h.More + " " + sentenceCase(lost))

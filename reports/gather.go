@@ -71,8 +71,7 @@ func (g *gatherer) observe(e *history.Event) {
 			g.begin(e)
 		} else if c := g.open[e.Call]; c != nil {
 			if again != nil {
-				copied := *again
-				c.before = &copied
+				c.before = again
 			}
 			g.advance(c, e)
 		}

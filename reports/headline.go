@@ -130,7 +130,7 @@ func indict(run verdict.Run, down []verdict.Invariant) (sentence, more string) {
 	sentence, who := run.Reason, ""
 	for _, inv := range down {
 		if len(inv.Violations) > 0 {
-			sentence, who = tell(inv.Violations[0], subjectsOf(run), twiceIn(run)), writers(inv.Violations[0])
+			sentence, who = tell(inv.Violations[0], subjectsOf(run)), writers(inv.Violations[0])
 			break
 		}
 	}

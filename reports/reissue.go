@@ -9,103 +9,56 @@ import (
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
+	"fenceproof/checker/reissue"
 	"fenceproof/checker/verdict"
 )
 
-// issue is a token as it was granted.
-type issue struct {
-	epoch       int // of the lock store's log
-	call        int64
-	at          int64 // ns
-	key         string
-	to, session string
-	over        string // the key that an earlier epoch had granted with it
-}
-
-// reissue is a token that was granted in two epochs of the lock store's log: at first, and again.
-type reissue struct {
-	token        int64
-	first, again issue
-}
-
-// maxIssued bounds how many tokens are remembered; a store that forgot some grants the latest again.
-const maxIssued = 20_000
-
-// issued follows who was granted which token, and finds those that were granted a second time by a store that did not
-// know of it any more. Its memory is bounded.
+// issued follows who was granted which token, and when the store was reset. Its memory is bounded.
 type issued struct {
-	epoch   int
-	highest int64         // of all that were granted
-	sent    map[int64]int // open acquire → epoch in which it was sent
-	latest  map[int64]issue
-	order   []int64 // tokens of latest, the one that is forgotten next at the head
-	again   []reissue
-	resets  []reset
+	*reissue.Follower
+	resets []reset
 }
 
-func newIssued() *issued { return &issued{sent: map[int64]int{}, latest: map[int64]issue{}} }
+func newIssued() *issued { return &issued{Follower: reissue.New()} }
 
-// observe takes the next event, in order of I. It returns the token that e grants a second time, nil where it does not.
-func (s *issued) observe(e *history.Event) *reissue {
-	switch {
-	case e.W == history.LockDB:
-		s.epoch = max(s.epoch, e.Epoch)
-	case e.W == history.Nemesis:
+// observe takes the next event, in order of I. It returns the pair where e grants a token a second time.
+func (s *issued) observe(e *history.Event) *reissue.Pair {
+	if e.W == history.Nemesis {
 		s.hear(e)
 	}
-	if e.W != history.Wiretap || e.Op != contract.OpAcquire {
-		return nil
-	}
-	switch e.Stage {
-	case history.Received:
-		s.sent[e.Call] = s.epoch
-	case history.Answered:
-		sent, known := s.sent[e.Call]
-		delete(s.sent, e.Call)
-		if e.Granted > 0 && (!known || sent == s.epoch) { // across an epoch's beginning nobody knows which one granted it
-			return s.grant(e)
-		}
-	}
-	return nil
+	return s.Observe(e)
 }
 
-func (s *issued) grant(e *history.Event) *reissue {
-	now := issue{epoch: s.epoch, call: e.Call, at: e.T, key: e.Key, to: string(e.Proc), session: e.Session}
-	s.highest = max(s.highest, e.Granted)
-	was, there := s.latest[e.Granted]
-	if there && was.epoch < now.epoch {
-		now.over = was.key
+// reissues are the tokens of a history that were issued twice: how many there are, and as many of them as there is room for.
+type reissues struct {
+	found int64
+	pairs []reissue.Pair
+}
+
+func (r *reissues) add(p *reissue.Pair) {
+	if p == nil {
+		return
 	}
-	s.latest[e.Granted] = now
-	if !there {
-		if s.order = append(s.order, e.Granted); len(s.order) > maxIssued {
-			delete(s.latest, s.order[0])
-			s.order = s.order[1:]
-		}
-		return nil
+	if r.found++; len(r.pairs) < reissue.Remembered {
+		r.pairs = append(r.pairs, *p)
 	}
-	if was.epoch == now.epoch || len(s.again) >= maxIssued {
-		return nil
-	}
-	s.again = append(s.again, reissue{e.Granted, was, now})
-	return &s.again[len(s.again)-1]
 }
 
 // whom says to whom a token was issued, and to whom again.
-func (r *reissue) whom() string {
-	to := clip(r.first.to, 60)
+func whom(p *reissue.Pair) string {
+	to, again := clip(string(p.First.Proc), 60), clip(string(p.Again.Proc), 60)
 	switch {
-	case r.first.to != r.again.to:
-		return to + " and again to " + clip(r.again.to, 60)
-	case r.first.session != r.again.session:
+	case p.First.Proc != p.Again.Proc:
+		return to + " and again to " + again
+	case p.First.Session != p.Again.Session:
 		return to + " and again to " + to + " in a later session"
 	}
 	return to + " twice"
 }
 
-// of says what the token was for, "" where that is not known.
-func (r *reissue) of(s subjects) string {
-	first, again := s.name(r.first.key), s.name(r.again.key)
+// both says what the token was for, "" where that is not known.
+func (s subjects) both(p *reissue.Pair) string {
+	first, again := s.name(p.First.Key), s.name(p.Again.Key)
 	if first != again && first != "" && again != "" {
 		return first + ", then " + again
 	}
@@ -121,62 +74,49 @@ func (s subjects) name(key string) string {
 }
 
 // reissuesShown are those that the evidence of a violation shows whole, in order of the first grant.
-func reissuesShown(v verdict.Violation) (out []reissue) {
-	first := map[int64]issue{}
+func reissuesShown(v verdict.Violation) (out []reissue.Pair) {
+	first := map[int64]reissue.Grant{}
 	for i := range v.Events {
 		e := &v.Events[i]
 		if e.W != history.Wiretap || e.Op != contract.OpAcquire || e.Stage != history.Answered || e.Granted == 0 {
 			continue
 		}
-		now := issue{call: e.Call, at: e.T, key: e.Key, to: string(e.Proc), session: e.Session}
+		now := reissue.GrantOf(e)
 		if was, there := first[e.Granted]; there {
-			out = append(out, reissue{e.Granted, was, now})
+			out = append(out, reissue.Pair{First: was, Again: now})
 		} else {
 			first[e.Granted] = now
 		}
 	}
-	sort.SliceStable(out, func(a, b int) bool { return out[a].first.at < out[b].first.at })
+	sort.SliceStable(out, func(a, b int) bool { return out[a].First.T < out[b].First.T })
 	return out
 }
 
-// issuedTwice cuts from a violation that tells which tokens a store has issued twice what all of them have in common:
-// how many there are, and how that came. ok is false for any other violation.
-func issuedTwice(v verdict.Violation) (common string, ok bool) {
-	common, _, ok = strings.Cut(v.Sentence, ": ")
-	return common, ok && strings.Contains(common, " issued twice")
-}
-
 // tell is a violation in one sentence that can be read: ids are short, and of tokens that were issued twice those are named
-// that the evidence shows. found is how many were.
-func tell(v verdict.Violation, s subjects, found int64) string {
-	common, ok := issuedTwice(v)
+// that the evidence shows.
+func tell(v verdict.Violation, s subjects) string {
 	pairs := reissuesShown(v)
-	if !ok || len(pairs) == 0 {
+	if v.Reissued == 0 || len(pairs) == 0 {
 		return brief(v.Sentence)
 	}
 	var to []string
 	for i := range pairs {
 		p := &pairs[i]
-		words := "to " + p.whom()
-		if found > 1 {
-			words = token(p.token) + " " + words
+		words := "to " + whom(p)
+		if v.Reissued > 1 {
+			words = token(p.First.Token) + " " + words
 		}
-		if of := p.of(s); of != "" {
+		if of := s.both(p); of != "" {
 			words += " (" + of + ")"
 		}
 		to = append(to, words)
 	}
 	said := list(to)
-	if more := found - int64(len(pairs)); more > 0 {
+	if more := v.Reissued - int64(len(pairs)); more > 0 {
 		said = strings.Join(to, ", ") + ", and " + group(more) + " more"
 	}
+	common, _, _ := strings.Cut(v.Sentence, ": ")
 	return brief(common + ": " + said)
-}
-
-// twiceIn is how many tokens the verdict says were issued twice.
-func twiceIn(run verdict.Run) int64 {
-	n, _ := danger(run, "issued_twice")
-	return n
 }
 
 // maxReissued is how many tokens the page lists that were issued twice.
@@ -185,22 +125,27 @@ const maxReissued = 300
 // reissueView is one row of that list.
 type reissueView struct{ Token, Of, Issued string }
 
-// reissuesView lists by token all that the history holds, as far as there is room, and says what it is a list of.
-func reissuesView(again []reissue, s subjects) (rows []reissueView, title string) {
-	again = slices.Clone(again)
-	slices.SortStableFunc(again, func(a, b reissue) int { return cmp.Compare(a.token, b.token) })
-	for i := range again[:min(len(again), maxReissued)] {
-		r := &again[i]
-		to := clip(r.again.to, 60)
-		if r.first.to == r.again.to && r.first.session != r.again.session {
+// view lists by token what the history holds, as far as there is room, and says what it is a list of. told is how many the
+// verdict tells of: the history may have been read only in part, or the verdict be one of another version.
+func (r *reissues) view(told int64, s subjects) (rows []reissueView, title string) {
+	pairs := slices.Clone(r.pairs)
+	slices.SortStableFunc(pairs, func(a, b reissue.Pair) int { return cmp.Compare(a.First.Token, b.First.Token) })
+	for i := range pairs[:min(len(pairs), maxReissued)] {
+		p := &pairs[i]
+		to := clip(string(p.Again.Proc), 60)
+		if p.First.Proc == p.Again.Proc && p.First.Session != p.Again.Session {
 			to += ", in a later session,"
 		}
-		rows = append(rows, reissueView{token(r.token), r.of(s), fmt.Sprintf("to %s at %s, again to %s at %s",
-			clip(r.first.to, 60), seconds(micros(r.first.at)), to, seconds(micros(r.again.at)))})
+		rows = append(rows, reissueView{token(p.First.Token), s.both(p), fmt.Sprintf("to %s at %s, again to %s at %s",
+			clip(string(p.First.Proc), 60), seconds(micros(p.First.T)), to, seconds(micros(p.Again.T)))})
 	}
-	title = "Which tokens were issued twice, and to whom: " + count(int64(len(again)), "token", "tokens")
-	if len(again) > maxReissued {
-		title = fmt.Sprintf("The first %d of %s tokens issued twice, and to whom", maxReissued, group(int64(len(again))))
+	shows := "were"
+	if r.found != told {
+		shows = "the history shows to have been"
+	}
+	title = fmt.Sprintf("Which tokens %s issued twice, and to whom: %s", shows, count(r.found, "token", "tokens"))
+	if r.found > int64(len(rows)) {
+		title += fmt.Sprintf(", of which %d are listed", len(rows))
 	}
 	return rows, title
 }

@@ -9,6 +9,8 @@ import (
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
+	"fenceproof/checker/invariant"
+	"fenceproof/checker/reissue"
 	"fenceproof/checker/verdict"
 )
 
@@ -56,41 +58,52 @@ func granted(i int64, to, session, key string, token int64) history.Event {
 func TestOfManyTokensThoseAreNamedThatTheEvidenceProves(t *testing.T) {
 	const a, b = "payout:dee9d383-e9f0-496c-b3b1-ce6aff1b30c8", "payout:709da173-d6d8-4bf3-8576-68b63aafb94f"
 	v := verdict.Violation{
+		Reissued: 74,
 		Sentence: "74 tokens from 193 to 715 were issued twice, by a standby that was promoted and lacked what its primary had granted last: 208 to executor-6 for " + a + " and again, and 73 more",
 		Events: []history.Event{granted(1, "executor-6", "s1", a, 208), granted(2, "executor-4", "s2", a, 248),
 			granted(3, "executor-6", "s1", a, 208), granted(4, "executor-2", "s3", b, 248)},
 	}
 	const want = "74 tokens from 193 to 715 were issued twice, by a standby that was promoted and lacked what its primary had granted last: " +
 		"208 to executor-6 twice (account dee9d383), 248 to executor-4 and again to executor-2 (account dee9d383, then account 709da173), and 72 more"
-	if got := tell(v, subjects{}, 74); got != want {
+	if got := tell(v, subjects{}); got != want {
 		t.Errorf("told as\n%s", got)
 	}
 }
 
-func TestATokenIsIssuedTwiceOnlyByAStoreThatBeganAnew(t *testing.T) {
-	s := newIssued()
-	log := func(epoch int) { s.observe(&history.Event{W: history.LockDB, Epoch: epoch}) }
-	ask := func(call int64) {
-		s.observe(&history.Event{W: history.Wiretap, Op: contract.OpAcquire, Stage: history.Received, Call: call})
+// The page's list and the verdict's sentence are about the same tokens: a request that had arrived before the store began anew and
+// was forwarded after that was granted by the new one.
+func TestTheListHoldsWhatTheVerdictCounts(t *testing.T) {
+	const account = "dee9d383-e9f0-496c-b3b1-ce6aff1b30c8"
+	w := newWorld(1, false)
+	acquire := func(at int64) {
+		w.call(at, ms, request{from: contract.Executor(1), to: contract.LockServer, op: contract.OpAcquire, key: keyPrefix + account, status: 200, granted: 7})
 	}
-	answer := func(call, token int64) *reissue {
-		e := granted(call, "executor-1", "s", "k", token)
-		return s.observe(&e)
+	acquire(100 * ms)
+	w.commit(200*ms+10_000, history.LockDB).Epoch = 1
+	acquire(200 * ms) // forwarded 30 µs later
+	events := w.finish()
+	judge := invariant.NewJudge(verdict.Settings{})
+	for i := range events {
+		judge.Observe(&events[i])
 	}
-	ask(1)
-	answer(1, 7)
-	ask(2)
-	if r := answer(2, 7); r != nil {
-		t.Error("the same epoch answered 7 again, which is told elsewhere")
+	run := verdict.Run{Invariants: judge.Conclude(nil)}
+	v := viewOf(run, study(run, inMemory(events), fullLimits))
+	for _, vv := range v.Violations {
+		if strings.HasPrefix(vv.Sentence, "Token 7 was issued twice") {
+			if len(vv.Reissued) != 1 || vv.Reissued[0].Token != "7" {
+				t.Errorf("%s\nlists %+v", vv.Sentence, vv.Reissued)
+			}
+			return
+		}
 	}
-	ask(3)
-	log(1)
-	if r := answer(3, 7); r != nil {
-		t.Error("nobody knows in which epoch call 3 was granted")
-	}
-	ask(4)
-	if r := answer(4, 7); r == nil || r.first.call != 2 || r.again.call != 4 {
-		t.Errorf("the later epoch issued 7 again: %+v", r)
+	t.Fatalf("the verdict does not say it: %+v", v.Violations)
+}
+
+// Words do not make a violation one of tokens that were issued twice.
+func TestAViolationTellsOfTokensIssuedTwiceWhereItIsMarkedSo(t *testing.T) {
+	v := verdict.Violation{Sentence: "no token was issued twice: so much is known", Events: []history.Event{granted(1, "a", "s1", "k", 7), granted(2, "b", "s2", "k", 7)}}
+	if got := tell(v, subjects{}); got != v.Sentence {
+		t.Errorf("told as %s", got)
 	}
 }
 
@@ -105,9 +118,21 @@ func TestIdsThatBeginAlikeStayWhole(t *testing.T) {
 }
 
 func TestTheTokensThatWereIssuedTwiceAreListedInOrder(t *testing.T) {
-	again := []reissue{{token: 250, again: issue{key: "a"}}, {token: 9, again: issue{key: "b"}}, {token: 248, again: issue{key: "c"}}}
-	rows, title := reissuesView(again, subjects{locks: true})
-	if len(rows) != 3 || rows[0].Token != "9" || rows[1].Token != "248" || rows[2].Token != "250" || !strings.HasSuffix(title, ": 3 tokens") {
-		t.Errorf("%s: %+v", title, rows)
+	var r reissues
+	r.add(nil) // most events complete no pair
+	for n := range int64(maxReissued + 1) {
+		if n == 3 {
+			rows, title := r.view(3, subjects{locks: true})
+			if len(rows) != 3 || rows[0].Token != "998" || rows[1].Token != "999" || rows[2].Token != "1000" || title != "Which tokens were issued twice, and to whom: 3 tokens" {
+				t.Errorf("%s: %+v", title, rows)
+			}
+			if _, title := r.view(5, subjects{}); title != "Which tokens the history shows to have been issued twice, and to whom: 3 tokens" {
+				t.Errorf("the verdict tells of 5: %s", title)
+			}
+		}
+		r.add(&reissue.Pair{First: reissue.Grant{Token: 1000 - n}, Again: reissue.Grant{Token: 1000 - n}})
+	}
+	if rows, title := r.view(maxReissued+1, subjects{}); len(rows) != maxReissued || !strings.HasSuffix(title, ": 301 tokens, of which 300 are listed") {
+		t.Errorf("%d rows: %s", len(rows), title)
 	}
 }

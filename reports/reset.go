@@ -40,15 +40,15 @@ func (s *issued) behind(token, highest int64) bool {
 		return false
 	}
 	since := s.resets[len(s.resets)-1].at
-	is, known := s.latest[token]
-	if !known || is.at <= since {
+	is, known := s.Latest(token)
+	if !known || is.T <= since {
 		return false
 	}
 	if token == highest { // under the token as it was issued before; else this is a retry
-		return is.over == is.key
+		return is.Over == is.Key
 	}
-	top, there := s.latest[highest]
-	return !there || top.at <= since || top.key != is.key
+	top, there := s.Latest(highest)
+	return !there || top.T <= since || top.Key != is.Key
 }
 
 // between tells whether the store was reset after a and not after b.
@@ -73,7 +73,7 @@ func (t *telling) forgotten() (out []string) {
 	var before []string
 	for _, c := range t.calls {
 		if c.before != nil {
-			before = append(before, token(c.granted)+" (to "+clip(c.before.first.to, 60)+" at "+seconds(micros(c.before.first.at))+")")
+			before = append(before, token(c.granted)+" (to "+clip(string(c.before.First.Proc), 60)+" at "+seconds(micros(c.before.First.T))+")")
 		}
 		if c.behind {
 			n++
@@ -159,7 +159,7 @@ func (t *transcript) reissued() string {
 		return ""
 	}
 	t.lines, t.resets = append(t.lines, t.resets...), nil
-	return fmt.Sprintf(", which %s had been granted at %s", t.again.first.to, seconds(micros(t.again.first.at)))
+	return fmt.Sprintf(", which %s had been granted at %s", t.again.First.Proc, seconds(micros(t.again.First.T)))
 }
 
 // behind is what to add to a refusal that came because the store went back.

@@ -29,7 +29,7 @@ func Summary(run verdict.Run) string {
 		b.WriteString("\n")
 		for _, inv := range down {
 			for _, v := range inv.Violations[:min(len(inv.Violations), 1)] {
-				fmt.Fprintf(&b, "- **%s**: %s\n", escape(inv.ID), escape(tell(v, subjectsOf(run), twiceIn(run))))
+				fmt.Fprintf(&b, "- **%s**: %s\n", escape(inv.ID), escape(tell(v, subjectsOf(run))))
 			}
 		}
 	}

@@ -33,6 +33,7 @@ type survey struct {
 	dropped  int64           // digests let go
 	lost     int64           // windows not kept
 	issued   *issued
+	reissues reissues
 }
 
 // digest is what the survey remembers of one payout.
@@ -111,7 +112,7 @@ func (s *survey) observe(e *history.Event) {
 	if e.T > s.end {
 		s.end = e.T
 	}
-	s.issued.observe(e)
+	s.reissues.add(s.issued.observe(e))
 	switch e.W {
 	case history.Wiretap:
 		s.wiretap(e)

@@ -11,6 +11,7 @@ import (
 
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
+	"fenceproof/checker/reissue"
 )
 
 // ErrWhichPayout says that the payouts asked for are not ones of the run, or not clearly one.
@@ -77,8 +78,8 @@ type transcript struct {
 	tokens                    []int64     // under which calls about the payout were made
 	over                      bool        // the payout has ended: later grants of the account are for others
 	issued                    *issued
-	again                     *reissue    // the event in hand grants a token that had been issued before
-	resets                    []utterance // of the lock store, until one turns out to concern the payout
+	again                     *reissue.Pair // the event in hand grants a token that had been issued before
+	resets                    []utterance   // of the lock store, until one turns out to concern the payout
 }
 
 // hit is what befell a grant or its holder, and how that is told.

@@ -101,8 +101,8 @@ func viewOf(run verdict.Run, st studied) view {
 	}
 	for i, s := range st.violations {
 		vv := violationViewOf(s, storyOf(st.data.Stories, s.payout()), i < 2)
-		if _, twice := issuedTwice(s.Violation); twice && len(st.survey.issued.again) > 0 {
-			vv.Reissued, vv.Twice = reissuesView(st.survey.issued.again, s.subjects)
+		if s.Reissued > 0 && st.survey.reissues.found > 0 {
+			vv.Reissued, vv.Twice = st.survey.reissues.view(s.Reissued, s.subjects)
 		}
 		v.Violations = append(v.Violations, vv)
 	}
@@ -194,9 +194,8 @@ func total(m map[string]int64) (n int64) {
 func violationViewOf(s shown, story int, open bool) violationView {
 	v := violationView{Invariant: s.invariant, Sentence: strings.TrimSuffix(sentenceCase(s.told), "."), Account: s.account(), Payout: s.payout(), Key: s.Key,
 		At: seconds(micros(s.decided())), Story: story, Open: open, Page: s.Page}
-	_, twice := issuedTwice(s.Violation)
 	switch {
-	case twice: // it is about as many as there are tokens
+	case s.Reissued > 0: // it is about as many as there are tokens
 		v.Account, v.Key = "", ""
 	case s.subjects.locks:
 		v.Account = ""

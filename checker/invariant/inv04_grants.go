@@ -55,6 +55,7 @@ func (f *grants) RestsOn() []history.Witness {
 
 func (f *grants) Observe(e *history.Event) {
 	f.explain(e)
+	f.issues.observe(e)
 	if f.book.anew {
 		f.begin()
 	}
@@ -208,7 +209,6 @@ func (f *grants) acquired(e *history.Event, c *call) {
 		}
 		return
 	}
-	f.issues.add(e, f.book.epoch)
 	l := f.ladder(e.Key)
 	if i := slices.Index(l.logged, e.Granted); i >= 0 {
 		l.logged = slices.Delete(l.logged, i, i+1)

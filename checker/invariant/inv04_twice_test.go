@@ -22,6 +22,9 @@ func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T
 	if got.Status != verdict.Violated || len(got.Violations) == 0 || got.Violations[0].Sentence != want {
 		t.Fatalf("%s: %s", got.Status, got.Reason)
 	}
+	if n := got.Violations[0].Reissued; n != 2 {
+		t.Errorf("it is marked as of %d tokens", n)
+	}
 	if n := len(got.Violations[0].Events); n < 4 {
 		t.Errorf("%d events prove it", n)
 	}
@@ -33,6 +36,24 @@ func TestAStoreThatIsPutBackIsToldWhichTokensItIssuedTwiceAndToWhom(t *testing.T
 // begun is the nemesis' word for a fault that begins an epoch.
 func (w *world) begun(by contract.Op) {
 	w.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: by, Phase: "inject", Window: 1, Target: "lockdb"})
+}
+
+// An answer that waits for paydb is of the epoch in which it was given, however late it is heard.
+func TestAnAnswerThatIsHeardInTheNextEpochWasGivenInItsOwn(t *testing.T) {
+	w := bank()
+	alice := w.acquire("executor-1", "alice")
+	waits := w.send(history.Event{Op: contract.OpClaim, Proc: "executor-1", Owner: "executor-1", Payout: "unseen", Token: alice, Link: "executor-1→payment-resource"})
+	waits.answer = answer{status: 503}
+	w.reply(waits)
+	bob := w.acquire("executor-2", "bob")
+	w.putBack(1)
+	w.order("unseen", "alice", 5)
+	w.reissue(1, "executor-3", "alice", alice)
+	w.reissue(1, "executor-4", "bob", bob)
+	w.watermarks()
+	if got := judged(w.events, nil)["INV-04"]; got.Danger["issued_twice"] != 2 || !strings.HasPrefix(got.Reason, "2 tokens from 44 to 46 were issued twice") {
+		t.Errorf("%d tokens were issued twice: %s", got.Danger["issued_twice"], got.Reason)
+	}
 }
 
 // What is said of tokens issued twice explains that a key's tokens went down, and counts for nothing besides.
@@ -90,6 +111,9 @@ func TestTokensIssuedTwiceAreToldOnlyWhereThatIsWhatFell(t *testing.T) {
 			got := judged(w.events, nil)["INV-04"]
 			if got.Found != c.found || len(got.Violations) != int(c.found) || !strings.HasPrefix(got.Reason, c.first) {
 				t.Errorf("%d found, %d told, the first: %s", got.Found, len(got.Violations), got.Reason)
+			}
+			if twice := got.Violations[0].Reissued > 0; twice != strings.HasPrefix(c.first, "token ") {
+				t.Errorf("that it tells of tokens issued twice is %v", twice)
 			}
 		})
 	}

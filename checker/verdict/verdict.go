@@ -48,6 +48,9 @@ func Worse(a, b Status) Status {
 type Violation struct {
 	// Sentence says in plain words what happened: "executor-1 wrote with token 41 after 42 had written".
 	Sentence string `json:"sentence"`
+	// Reissued is how many tokens the lock store had issued twice, where the sentence tells of that; else 0. What all of them
+	// have in common stands before the sentence's first ": ", and some of them by name behind it.
+	Reissued int64 `json:"reissued,omitempty"`
 	// Subject is what it happened to: an account, a payout or a lock key.
 	Account string `json:"account,omitempty"`
 	Payout  string `json:"payout,omitempty"`
