@@ -204,9 +204,7 @@ func (f *grants) acquired(e *history.Event, c *call) {
 			w, c.granted.event, c.floor.event, c.sent, kept)
 	}
 	if f.book.spans(c) {
-		if f.unresolved++; e.T <= f.book.begun { // it waited for paydb, and was answered before this epoch
-			f.issues.add(e, f.book.epoch-1)
-		}
+		f.unresolved++
 		return
 	}
 	l := f.ladder(e.Key)
