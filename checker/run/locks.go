@@ -29,6 +29,10 @@ func DefaultLocks() plan.Locks {
 	return plan.Locks{Clients: 6, Sessions: 3, Keys: 4, Rate: 120, Hold: plan.Duration(60 * time.Millisecond), Lapses: 0.02, Revokes: 1}
 }
 
+// LapsesOfRestores is the share of lapses where the lock store is put back and nobody says another: for half of the drive nobody
+// holds a key, and holders have to die in the other half.
+const LapsesOfRestores = 0.08
+
 // lockProgram is the program of the lock clients, and its command for them: this very one, in the folder of the binaries.
 const (
 	lockProgram = "fenceproof"

@@ -66,7 +66,7 @@ func (l *lockFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&l.keys, "keys", def.Keys, of+"keys that all of them are at")
 	fs.Float64Var(&l.rate, "turns", def.Rate, of+"keys asked for per second, all together (0: as many as they can)")
 	fs.DurationVar(&l.hold, "hold", time.Duration(def.Hold), of+"how long a key is held at most")
-	fs.Float64Var(&l.lapses, "lapses", def.Lapses, of+"share of turns in which a lease or a session is let run out, 0 to 1")
+	fs.Float64Var(&l.lapses, "lapses", def.Lapses, of+fmt.Sprintf("share of turns in which a lease or a session is let run out, 0 to 1 (nemeses restore and restore-unguarded: %v)", run.LapsesOfRestores))
 	fs.Float64Var(&l.revokes, "revokes", def.Revokes, of+"grants that an operator revokes per second")
 }
 

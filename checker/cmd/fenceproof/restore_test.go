@@ -128,3 +128,20 @@ func phase(t *testing.T, folder, name string) (e history.Event) {
 	t.Fatalf("nothing in the log of the nemesis is %s:\n%s", name, log)
 	return e
 }
+
+func TestWhereTheLockStoreIsPutBackMoreHoldersDieUnlessSomebodySaysHowMany(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--nemesis", "restore"}, `"lapses": 0.08`},
+		{[]string{"--nemesis", "pause,restore-unguarded", "--backend", "etcd"}, `"lapses": 0.08`},
+		{[]string{"--nemesis", "restore", "--lapses", "0.02"}, `"lapses": 0.02`},
+		{[]string{"--nemesis", "kill"}, `"lapses": 0.02`},
+	} {
+		out, status := fenceproof(t, append([]string{"verify", "--plan-only", "--workload", "lock", "--seed", "1"}, c.args...)...)
+		if status != 0 || !strings.Contains(out, c.want) {
+			t.Errorf("%v: exit status %d, and the plan is\n%.500s", c.args, status, out)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,6 +163,9 @@ func (f verifyFlags) load(fs *pflag.FlagSet) plan.Plan {
 	p := plan.Plan{Workload: f.workload, Backend: f.backend, EtcdMembers: f.etcdMembers, Nemesis: f.nemesis, Seed: f.seed, Drive: plan.Duration(f.duration)}
 	if f.workload == plan.LockWorkload {
 		p.Locks = f.locks.plan()
+		if !fs.Changed("lapses") && slices.ContainsFunc(p.Nemeses(), func(n string) bool { return plan.Fault(n).OnStore() }) {
+			p.Locks.Lapses = run.LapsesOfRestores
+		}
 		return p
 	}
 	p.Executors, p.Accounts, p.Rate, p.Payouts, p.Prepare = f.executors, f.accounts, f.rate, f.payouts, plan.Duration(f.prepare)
