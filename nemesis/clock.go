@@ -61,6 +61,7 @@ type skew struct {
 	told   string
 	right  string
 	ended  bool // the process has
+	heard  bool // it answered, after the last window's end
 }
 
 func (e *Engine) skew(s plan.Step, target contract.Process) (fault, error) {
@@ -71,6 +72,7 @@ func (e *Engine) skew(s plan.Step, target contract.Process) (fault, error) {
 	return &skew{stack: stack, target: target, how: *s.Clock}, nil
 }
 
+// limits: what it takes to set right who does not answer, and to let go of him, comes on top of the second.
 func (f *skew) limits() (inject, heal time.Duration) { return clockLimit, rightLimit }
 func (f *skew) seen() string                         { return f.told }
 func (f *skew) healed() string                       { return f.right }
@@ -176,7 +178,9 @@ func (f *skew) heal(ctx context.Context) (err error) {
 		return nil
 	}
 	defer func() {
-		switch closed := f.clock.Close(context.WithoutCancel(ctx)); {
+		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), rightLimit)
+		defer cancel()
+		switch closed := f.clock.Close(soon); {
 		case closed != nil && err != nil:
 			err = fmt.Errorf("%w; and before that: %v", closed, err) // an unproven healing excuses no clock that is left as it is
 		case closed != nil:
@@ -203,7 +207,7 @@ func (f *skew) heal(ctx context.Context) (err error) {
 			f.right += "; " + left
 		}
 		switch {
-		case err != nil && unproven != nil: // whoever cannot be heard cannot be set right either
+		case err != nil && unproven != nil && !f.heard: // whoever answers nothing cannot be set right either
 			return fmt.Errorf("%w (%s; what it has left behind is not set right: %v)", unproven, f.right, err)
 		case err != nil:
 			return err
@@ -235,7 +239,7 @@ func (f *skew) setRight(ctx context.Context, before string) error {
 		if err == nil {
 			var least, most time.Duration
 			if least, most, err = f.ask(ctx); err == nil {
-				off = least > 0 || most < 0
+				f.heard, off = true, least > 0 || most < 0
 				if all.still(0, max(f.by.Abs(), plan.MinShift), least, most) {
 					// What was being forked at the first move may have the old offset. It is there by now: a server that
 					// has forked again to answer is through with it.

@@ -162,7 +162,7 @@ func TestAClockThatDoesNotMoveIsNotSeenToAndIsPutRightAllTheSame(t *testing.T) {
 	}
 }
 
-// Whom nobody can ask is put right all the same, with what he has left behind, and nothing is broken by it.
+// Whom nobody can ask is put right all the same, with what he has left behind, as far as he lets anybody.
 func TestAClockThatIsRightAndCannotBeReadIsUnprovenAndNoFailure(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -196,7 +196,7 @@ func (f *grants) acquired(e *history.Event, c *call) {
 	case e.Granted <= c.granted.token:
 		sentence := fmt.Sprintf("%s was answered token %d for key %s, although %d had been answered before it asked", e.Proc, e.Granted, e.Key, c.granted.token)
 		f.report(sentence, w, c.granted.event, c.sent, kept)
-		if c.granted.event.T <= f.book.begun {
+		if c.granted.event.T <= f.book.begun && e.T > f.book.begun {
 			f.issues.forgot(sentence, f.book.begunBy)
 		}
 	case e.Granted < c.floor.token:

@@ -9,7 +9,8 @@ import (
 	"fenceproof/checker/history"
 )
 
-// Remembered is how many answered tokens are remembered, whatever their keys. A store that forgot some grants the latest again.
+// Remembered is how many answered tokens are remembered, whatever their keys. Of a store that forgot more, only the latest of
+// them are seen to be granted again.
 const Remembered = 4096
 
 // Grant is a token as an acquire was answered with it, in few bytes.
@@ -53,7 +54,7 @@ type Follower struct {
 func New() *Follower { return &Follower{sent: map[int64]int64{}, place: map[int64]int{}} }
 
 // Observe takes the next event. The lock store's come in order of I, and so do the wiretap's, which may lag behind. It returns
-// the pair that e completes, nil where it completes none. An acquire that was forwarded in one epoch and answered in another
+// the pair that e completes, nil where it completes none; a token makes one pair. An acquire that was forwarded in one epoch and answered in another
 // was granted by the one or by the other, and nobody knows which; it is left out.
 func (f *Follower) Observe(e *history.Event) *Pair {
 	switch {
@@ -86,7 +87,10 @@ func (f *Follower) granted(e *history.Event) (again *Pair) {
 		f.remember(now)
 		return nil
 	}
-	if was := f.latest[at]; was.epoch < now.epoch {
+	switch was := f.latest[at]; {
+	case was.epoch == now.epoch || was.Over != "": // it has been told
+		now.Over = was.Over
+	default:
 		now.Over = was.Key
 		again = &Pair{was, now}
 	}
@@ -94,11 +98,15 @@ func (f *Follower) granted(e *history.Event) (again *Pair) {
 	return again
 }
 
-// remember puts a token that is not there in the place of the one that was remembered first.
+// remember puts a token that is not there in the place of the one that was remembered first, unless it is lower: then a store
+// goes through what was forgotten here, too, and what is remembered is what it comes to.
 func (f *Follower) remember(now Grant) {
 	if len(f.latest) < Remembered {
 		f.place[now.Token] = len(f.latest)
 		f.latest = append(f.latest, now)
+		return
+	}
+	if first := &f.latest[f.next]; now.epoch > first.epoch && now.Token < first.Token {
 		return
 	}
 	delete(f.place, f.latest[f.next].Token)

@@ -68,7 +68,7 @@ func TestATokenIsIssuedTwiceOnlyByAStoreThatBeganAnew(t *testing.T) {
 			s.grant(20, 7, "a")
 			s.epoch(30, 2)
 			return s.grant(40, 7, "a")
-		}, [2]int64{2, 3}},
+		}, [2]int64{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &story{Follower: New()}
@@ -100,5 +100,22 @@ func TestTheLatestTokensAreRemembered(t *testing.T) {
 		if p == nil || p.First.Key != "a" || p.Again.Key != "b" || p.Again.Over != "a" {
 			t.Fatalf("token %d: the pair is %+v", token, p)
 		}
+	}
+}
+
+// A store that forgot more tokens than are remembered grants the ones first that nobody remembers any more.
+func TestOfAStoreThatForgotMoreThanIsRememberedTheLatestAreFound(t *testing.T) {
+	s, found := &story{Follower: New()}, 0
+	for token := int64(1); token <= 2*Remembered; token++ {
+		s.grant(token*10, token, "a")
+	}
+	s.epoch(1_000_000, 1)
+	for token := int64(1); token <= 2*Remembered; token++ {
+		if s.grant(1_000_000+token*10, token, "b") != nil {
+			found++
+		}
+	}
+	if found != Remembered {
+		t.Errorf("%d are found, want %d", found, Remembered)
 	}
 }

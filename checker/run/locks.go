@@ -33,6 +33,14 @@ func DefaultLocks() plan.Locks {
 // holds a key, and holders have to die in the other half.
 const LapsesOfRestores = 0.08
 
+// DefaultLapses is the share of lapses in a run of p's nemeses where nobody says another.
+func DefaultLapses(p plan.Plan) float64 {
+	if slices.ContainsFunc(p.Nemeses(), func(n string) bool { return plan.Fault(n).OnStore() }) {
+		return LapsesOfRestores
+	}
+	return DefaultLocks().Lapses
+}
+
 // lockProgram is the program of the lock clients, and its command for them: this very one, in the folder of the binaries.
 const (
 	lockProgram = "fenceproof"

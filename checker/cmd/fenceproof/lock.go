@@ -103,7 +103,7 @@ func (l lockFlags) again(p plan.Plan, add func(name, value, def string)) {
 	add("keys", fmt.Sprint(x.Keys), fmt.Sprint(def.Keys))
 	add("turns", fmt.Sprint(x.Rate), fmt.Sprint(def.Rate))
 	add("hold", x.Hold.String(), def.Hold.String())
-	add("lapses", fmt.Sprint(x.Lapses), fmt.Sprint(def.Lapses))
+	add("lapses", fmt.Sprint(x.Lapses), fmt.Sprint(run.DefaultLapses(p)))
 	add("revokes", fmt.Sprint(x.Revokes), fmt.Sprint(def.Revokes))
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -163,8 +162,8 @@ func (f verifyFlags) load(fs *pflag.FlagSet) plan.Plan {
 	p := plan.Plan{Workload: f.workload, Backend: f.backend, EtcdMembers: f.etcdMembers, Nemesis: f.nemesis, Seed: f.seed, Drive: plan.Duration(f.duration)}
 	if f.workload == plan.LockWorkload {
 		p.Locks = f.locks.plan()
-		if !fs.Changed("lapses") && slices.ContainsFunc(p.Nemeses(), func(n string) bool { return plan.Fault(n).OnStore() }) {
-			p.Locks.Lapses = run.LapsesOfRestores
+		if !fs.Changed("lapses") {
+			p.Locks.Lapses = run.DefaultLapses(p)
 		}
 		return p
 	}

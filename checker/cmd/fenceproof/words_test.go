@@ -24,6 +24,8 @@ func TestTheCommandThatDoesARunAgainLeavesNothingOut(t *testing.T) {
 			"bin/fenceproof verify --nemesis pause --seed 7 --lost-replies 0.03 --fencing off"},
 		{[]string{"--backend", "etcd", "--etcd-members", "3", "--seed", "7"},
 			"bin/fenceproof verify --backend etcd --etcd-members 3 --nemesis pause --seed 7 --fencing on"},
+		{[]string{"--workload", "lock", "--nemesis", "restore", "--seed", "7", "--lapses", "0.02"}, "bin/fenceproof verify --workload lock --nemesis restore --seed 7 --lapses 0.02"},
+		{[]string{"--workload", "lock", "--nemesis", "restore", "--seed", "7"}, "bin/fenceproof verify --workload lock --nemesis restore --seed 7"},
 		{[]string{"--plan", file, "--fencing", "off", "--control"}, "bin/fenceproof verify --plan " + file + " --fencing off --control"},
 		{[]string{"--plan", file, "--executors", "5", "--seed", "9"},
 			"bin/fenceproof verify --plan " + file + " --executors 5 --seed 9 --fencing on"},
