@@ -32,9 +32,6 @@ func (j *judgement) witnesses(dir string) error {
 		} else if err != nil {
 			return fmt.Errorf("read the history: %w", err)
 		}
-		if e.Event == history.Missing { // it has the number of the event that is there
-			continue
-		}
 		for _, n := range wanted[e.I] {
 			v := &j.inv.Violations[n]
 			v.Events = append(v.Events, abridged(&e, v.Key))
