@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type vault struct {
 	asked  []string
 	lost   time.Time
 	waited time.Duration // from the store's loss until the guard
+	until  []time.Time   // the deadlines of the loss and of the putting back
 }
 
 func (v *vault) ask(what string) error {
@@ -47,7 +49,8 @@ func (v *vault) BackUpLocks(context.Context) (LockBackup, int64, error) {
 	return v, v.knows, v.ask("back up")
 }
 
-func (v *vault) Lose(context.Context) error {
+func (v *vault) Lose(ctx context.Context) error {
+	v.limited(ctx)
 	if v.losing != nil {
 		v.losing()
 	}
@@ -55,11 +58,18 @@ func (v *vault) Lose(context.Context) error {
 	return v.ask("lose")
 }
 
-func (v *vault) PutBack(_ context.Context, guarded bool) (int64, error) {
+func (v *vault) PutBack(ctx context.Context, guarded bool) (int64, error) {
+	v.limited(ctx)
 	if guarded {
 		return v.latest, v.ask("put back to be guarded")
 	}
 	return v.latest, v.ask("put back")
+}
+
+func (v *vault) limited(ctx context.Context) {
+	if until, ok := ctx.Deadline(); ok {
+		v.until = append(v.until, until)
+	}
 }
 
 func (v *vault) Guard(context.Context) (int64, string, error) {
@@ -331,5 +341,22 @@ func TestARestoreHasTheLinksOfItsStoreAndTheProcedureThePaymentsDatabase(t *test
 			t.Error(err)
 		}
 		stop()
+	}
+}
+
+// A store that takes long to be lost takes none of the time that its backup has to start.
+func TestTheLossOfAStoreAndItsPuttingBackHaveEachTheirOwnTime(t *testing.T) {
+	v := &vault{latest: 1}
+	f := &restore{backup: v, highest: new(atomic.Int64)}
+	f.highest.Store(100)
+	inject, _ := f.limits()
+	ctx, cancel := context.WithTimeout(t.Context(), inject)
+	defer cancel()
+	begun := time.Now()
+	if err := f.inject(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.until) != 2 || v.until[0].Before(begun.Add(loseLimit)) || v.until[1].Sub(v.until[0]) < putBackLimit-loseLimit {
+		t.Errorf("begun at %s they have until %v", begun, v.until)
 	}
 }
