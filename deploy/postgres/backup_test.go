@@ -51,7 +51,8 @@ func TestAServerThatIsPutBackKnowsNothingOfWhatCameAfterItsBackup(t *testing.T) 
 	if err := i.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if at := value[int64](t, i, "SELECT last_value FROM token"); at < before || at > after-5000 {
+	// A server that has crashed may have a sequence 32 further than it had come: so many values are logged ahead.
+	if at := value[int64](t, i, "SELECT last_value FROM token"); at < before || at > after-5000+32 {
 		t.Errorf("the sequence stands at %d; it stood at %d before the backup and at %d long after it", at, before, after)
 	}
 	if n := value[int64](t, i, "SELECT count(*) FROM granted WHERE token <= "+strconv.FormatInt(before, 10)); n != 500 {
