@@ -125,8 +125,11 @@ func (i *Instance) awaitStandby(ctx context.Context, name string, good func(stat
 		if errors.Is(err, pgx.ErrNoRows) {
 			return false, nil
 		}
+		if err != nil {
+			return false, err
+		}
 		last = fmt.Sprintf("%s, %s, with the log up to %d", state, sync, flushed)
-		return good(state, sync, flushed), err
+		return good(state, sync, flushed), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for %s to follow %s (%s): %w", name, i.name, last, err)
