@@ -86,7 +86,7 @@ lint: ## gofmt, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-bench: build ## measure each bar beside what it is compared with, and write docs/benchmarks.md (about twelve minutes)
+bench: build ## measure each bar beside what it is compared with, and write docs/benchmarks.md (about ten minutes)
 	bin/fenceproof-bench $(FLAGS)
 
 bundle: ## rebuild the report's page after a change of its sources

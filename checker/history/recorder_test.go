@@ -41,7 +41,7 @@ func victim(dir string) {
 			fmt.Println("recording") // and on and on, at a pace that the disk keeps up with
 		}
 		if n%10 == 0 {
-			time.Sleep(100 * time.Microsecond)
+			time.Sleep(100 * time.Microsecond) // the pace: nobody waits for it
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestAnEventReachesTheFileWhileTheRunGoesOn(t *testing.T) {
 	}
 	defer func() { _ = rec.Close() }()
 	rec.Record(Journal, Event{Type: contract.OK, Op: OpMoney, Msg: "the one"})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the pause between two looks at the condition
 		b, err := os.ReadFile(filepath.Join(dir, "journal.ndjson"))
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ const judgedClients = "_16"
 
 // measureLocks runs the system's own benchmark: the suite imports nothing of the system.
 func measureLocks(ctx context.Context, _ options) (section, error) {
-	fmt.Fprintln(os.Stderr, "locks: about five minutes")
+	fmt.Fprintln(os.Stderr, "locks: about three minutes")
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkPairs$", "-benchtime", "1x", "./system/lock/lockserver")
 	cmd.Stderr = &stderr

@@ -84,7 +84,7 @@ func TestAHarnessThatIsKilledLeavesNoBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	backup := data + ".backup"
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // the pause between two looks at the condition
 		if _, err := os.Stat(backup); err == nil {
 			break
 		} else if time.Now().After(deadline) {

@@ -79,7 +79,6 @@ func RunBroken(t *testing.T) {
 type broken struct {
 	name  string
 	title string
-	race  string // why the tests may pass: what the patch lets happen does not happen every time
 	tests []string
 	says  []string
 	files []*gitdiff.File
@@ -101,8 +100,6 @@ func readBroken(path string) (*broken, error) {
 		switch name {
 		case "Title":
 			b.title = value
-		case "Race":
-			b.race = value
 		case "Must-Fail":
 			b.tests = append(b.tests, value)
 		case "Must-Say":
@@ -119,35 +116,23 @@ func readBroken(path string) (*broken, error) {
 const runs = 3
 
 // mustFail runs the named tests on the broken store. They are run again where they failed for another reason than the
-// patch's; a test that passes has had its chance, unless the patch says that it takes a race to notice.
+// patch's; a test that passes has had its chance.
 func (b *broken) mustFail(t *testing.T, binary string) {
 	t.Helper()
 	var out []byte
 	var missing string
 	for range runs {
 		out = b.run(t, binary)
-		if missing = b.unnoticed(out); missing != "" && b.race == "" {
-			t.Fatalf("%s, and %s does not notice:\n%s", b.title, missing, out)
-		} else if missing != "" {
-			missing += " does not notice"
-			continue
+		for _, name := range b.tests {
+			if !bytes.Contains(out, []byte("--- FAIL: "+name+" ")) {
+				t.Fatalf("%s, and %s does not notice:\n%s", b.title, name, out)
+			}
 		}
 		if missing = b.unsaid(out); missing == "" {
 			return
 		}
-		missing = fmt.Sprintf("nobody says %q", missing)
 	}
-	t.Errorf("%s, and in %d runs %s:\n%s", b.title, runs, missing, out)
-}
-
-// unnoticed is the first of the patch's tests that has not failed in out.
-func (b *broken) unnoticed(out []byte) string {
-	for _, name := range b.tests {
-		if !bytes.Contains(out, []byte("--- FAIL: "+name+" ")) {
-			return name
-		}
-	}
-	return ""
+	t.Errorf("%s, and nobody says %q:\n%s", b.title, missing, out)
 }
 
 // unsaid is the first of what the patch's tests have to say that out has not.

@@ -13,7 +13,7 @@ import (
 
 const (
 	crowd      = 16
-	crowdPairs = 320
+	crowdPairs = 1600
 	// longestPause of a client that was refused, before its next try.
 	longestPause = 4 * time.Millisecond
 )
