@@ -139,7 +139,11 @@ func (s *system) newAccount() string {
 }
 
 func (s *system) newPayout(account string, amount int64) string {
-	id := uuid.NewString()
+	return s.newPayoutWithID(uuid.NewString(), account, amount)
+}
+
+// newPayoutWithID is newPayout for a test in which the id decides: rail-stub draws a payout's fate from its seed and the id.
+func (s *system) newPayoutWithID(id, account string, amount int64) string {
 	s.exec(`INSERT INTO payout (payout_id, account_id, amount_minor, currency, idempotency_key) VALUES ($1, $2, $3, 'EUR', $4)`,
 		id, account, amount, "payout-"+id)
 	return id
