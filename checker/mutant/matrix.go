@@ -3,20 +3,17 @@ package mutant
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 )
 
 // Schema is the version of mutants.json.
-const Schema = 1
+const Schema = 2
 
 // MatrixFile is the matrix in its runs' folder.
 const MatrixFile = "mutants.json"
@@ -24,10 +21,11 @@ const MatrixFile = "mutants.json"
 // Matrix is which mutants were killed, by what and how fast.
 type Matrix struct {
 	Schema  int           `json:"schema"`
-	Started time.Time     `json:"started"`
+	Parts   []time.Time   `json:"parts"` // when each of the processes that made it began
 	Machine Machine       `json:"machine"`
-	Cost    time.Duration `json:"cost"` // of everything, controls and builds included
-	Rows    []Row         `json:"mutants"`
+	Sources string        `json:"sources"` // digest of what it was made from, patches and plans aside
+	Cost    time.Duration `json:"cost"`    // of everything, controls and builds included
+	Rows    []Row         `json:"mutants"` // in the order of their names
 	// Controls are the runs of the healthy build, one per plan and seed.
 	Controls []Control `json:"controls"`
 }
@@ -40,10 +38,17 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
+// String is the machine as documents name it.
+func (m Machine) String() string {
+	return fmt.Sprintf("%s/%s with %d cores, %s", m.OS, m.Arch, m.CPUs, m.Go)
+}
+
 // Control is one run of the healthy build.
 type Control struct {
 	Plan string `json:"plan"`
 	With string `json:"with,omitempty"` // the mutant of whose patch it has a part
+	// Inputs is a digest of the plan and of that patch.
+	Inputs string `json:"inputs"`
 	Trial
 }
 
@@ -62,6 +67,7 @@ type Row struct {
 	Meets    []string `json:"meets,omitempty"`
 	// ControlHas are the files of the patch that the healthy build has as well.
 	ControlHas []string `json:"controlHas,omitempty"`
+	Inputs     string   `json:"inputs"` // digest of its patch and plan
 
 	Outcome Outcome `json:"outcome"`
 	Why     string  `json:"why,omitempty"`
@@ -77,52 +83,84 @@ type Row struct {
 
 // Options say how a matrix is made.
 type Options struct {
-	Root  string    // the module's folder
-	Runs  string    // the folder of all runs; the matrix gets one of its own there
+	Root string // the module's folder
+	Runs string // the folder of all runs; the matrix gets one of its own there
+	// Into, where not "", is that folder; a matrix that is there already is gone on with. What it has of the same patches and
+	// plans is not run again.
+	Into  string
 	Seeds int       // of each mutant only the first so many; 0 for all
 	Out   io.Writer // a line per run
 }
 
-// Run runs mutants and writes the matrix into a folder of its own, which it returns. When ctx ends early the matrix holds
-// what was run, and the error says so; any other error is the harness's own failure.
+// Run runs mutants and writes the matrix into its folder, which it returns, after each of them. When ctx ends early the
+// matrix holds what was run, and the error says so. An error that is ErrInto has changed nothing; any other is the
+// harness's own failure.
 func Run(ctx context.Context, o Options, mutants []Mutant) (m *Matrix, dir string, err error) {
 	began := time.Now()
+	digest, err := sourcesDigest(o.Root)
+	if err != nil {
+		return nil, "", err
+	}
+	d, m, err := open(o, digest, began)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
 	scratch, err := os.MkdirTemp("", "fenceproof-mutants-")
 	if err != nil {
 		return nil, "", fmt.Errorf("make a folder for the builds: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	b := Builder{Root: o.Root, Scratch: scratch}
-	r := &runner{controls: map[control]*Trial{}}
-	fmt.Fprintf(o.Out, "%d mutants; building the healthy services\n", len(mutants))
-	if r.healthy, err = b.Healthy(ctx); err != nil {
+	all, err := All()
+	if err != nil {
 		return nil, "", err
 	}
-	dir = filepath.Join(o.Runs, began.UTC().Format("20060102T150405.000Z")+"-mutants")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, "", fmt.Errorf("make the folder of the runs: %w", err)
+	m.refresh(append(all, mutants...))
+	b := Builder{Root: o.Root, Scratch: scratch}
+	r := &runner{runs: d.path, controls: map[control]*Control{}}
+	for _, c := range m.Controls {
+		r.controls[control{plan: c.Plan, seed: c.Seed, with: c.With}] = &c
 	}
-	r.runs = dir
-	m = &Matrix{Schema: Schema, Started: began, Machine: Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}}
+	if err := d.write(m); err != nil {
+		return nil, "", err
+	}
+	before := m.Cost
 	for _, x := range mutants {
 		if ctx.Err() != nil {
 			break
 		}
-		m.Rows = append(m.Rows, r.row(ctx, b, o, x))
+		row, err := r.row(ctx, b, o, m, x)
+		if err != nil {
+			return m, d.path, err
+		}
+		m.put(row)
+		m.Controls, m.Cost = r.report(m.Rows), before+time.Since(began)
+		if err := d.write(m); err != nil {
+			return m, d.path, err
+		}
 	}
 	m.pair()
-	m.Controls = r.report()
-	m.Cost = time.Since(began)
-	if err := m.write(dir); err != nil {
-		return m, dir, err
-	}
-	return m, dir, context.Cause(ctx)
+	return m, d.path, errors.Join(d.write(m), context.Cause(ctx))
 }
 
-// row builds one mutant and runs it under all of its seeds.
-func (r *runner) row(ctx context.Context, b Builder, o Options, x Mutant) Row {
+// row builds one mutant and runs it under all of its seeds, unless m has that already.
+func (r *runner) row(ctx context.Context, b Builder, o Options, m *Matrix, x Mutant) (row Row, err error) {
+	seeds := x.Seeds
+	if o.Seeds > 0 {
+		seeds = seeds[:min(o.Seeds, len(seeds))]
+	}
+	if old := m.ran(x.Name, seeds); old != nil {
+		fmt.Fprintf(o.Out, "%-32s was run before: %s\n", x.Name, old.summary())
+		return *old, nil
+	}
+	if r.healthy == "" {
+		fmt.Fprintln(o.Out, "building the healthy services")
+		if r.healthy, err = b.Healthy(ctx); err != nil {
+			return row, err
+		}
+	}
 	began := time.Now()
-	row := rowOf(x)
+	row = rowOf(x)
 	bin, err := r.builds(ctx, b, x)
 	if err != nil {
 		row.Outcome, row.Why = NoBuild, err.Error()
@@ -130,11 +168,7 @@ func (r *runner) row(ctx context.Context, b Builder, o Options, x Mutant) Row {
 			row.Outcome = NoApply
 		}
 		fmt.Fprintf(o.Out, "%-32s %s: %s\n", x.Name, row.Outcome, row.Why)
-		return row
-	}
-	seeds := x.Seeds
-	if o.Seeds > 0 {
-		seeds = seeds[:min(o.Seeds, len(seeds))]
+		return row, nil
 	}
 	row.Cost = time.Since(began)
 	for _, seed := range seeds {
@@ -147,13 +181,14 @@ func (r *runner) row(ctx context.Context, b Builder, o Options, x Mutant) Row {
 		fmt.Fprintf(o.Out, "%-32s seed %d: %s\n", x.Name, seed, t)
 	}
 	row.conclude()
-	return row
+	return row, nil
 }
 
 // rowOf is what a mutant says of itself.
 func rowOf(x Mutant) Row {
 	return Row{Name: x.Name, Title: x.Title, Breaks: x.Breaks, Source: x.Source, Services: x.Services, Plan: x.Plan,
-		Must: x.Expect.Must, May: x.Expect.May, MaskedBy: x.MaskedBy, Unmasked: x.Unmasked, Meets: x.Meets, ControlHas: x.ControlHas}
+		Must: x.Expect.Must, May: x.Expect.May, MaskedBy: x.MaskedBy, Unmasked: x.Unmasked, Meets: x.Meets, ControlHas: x.ControlHas,
+		Inputs: x.inputs()}
 }
 
 // builds builds x, and what it is compared with where that is not the healthy build as it is.
@@ -225,11 +260,19 @@ func (r *Row) conclude() {
 	slices.Sort(r.Also)
 }
 
-// report lists the controls in the order of their plans and seeds.
-func (r *runner) report() []Control {
+// report lists the controls of these rows, in the order of their plans and seeds.
+func (r *runner) report(rows []Row) []Control {
+	used := map[control]bool{}
+	for _, row := range rows {
+		for _, t := range row.Trials {
+			used[row.control(t.Seed)] = true
+		}
+	}
 	var all []Control
-	for c, t := range r.controls {
-		all = append(all, Control{Plan: c.plan, With: c.with, Trial: *t})
+	for at, c := range r.controls {
+		if used[at] {
+			all = append(all, *c)
+		}
 	}
 	slices.SortFunc(all, func(a, b Control) int {
 		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.With, b.With), cmp.Compare(a.Seed, b.Seed))
@@ -237,18 +280,16 @@ func (r *runner) report() []Control {
 	return all
 }
 
+// control is the run of the healthy build beside the row's under a seed.
+func (r Row) control(seed uint64) control {
+	c := control{plan: r.Plan, seed: seed}
+	if len(r.ControlHas) > 0 {
+		c.with = r.Name
+	}
+	return c
+}
+
 // Good tells whether every mutant came to what it should.
 func (m *Matrix) Good() bool {
 	return !slices.ContainsFunc(m.Rows, func(r Row) bool { return !r.Outcome.Good() })
-}
-
-func (m *Matrix) write(dir string) error {
-	b, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the matrix: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, MatrixFile), append(b, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write the matrix: %w", err)
-	}
-	return nil
 }

@@ -52,6 +52,7 @@ type Mutant struct {
 	ControlHas []string
 
 	files []*gitdiff.File
+	text  []byte // the patch file as it is
 }
 
 // binaries lists the programs that a mutant can be a build of: the services, and the operator's.
@@ -78,6 +79,7 @@ func read(from fs.FS) ([]Mutant, error) {
 		}
 		all = append(all, m)
 	}
+	slices.SortFunc(all, func(a, b Mutant) int { return strings.Compare(a.Name, b.Name) }) // that of the files' names is another
 	for _, m := range all {
 		if m.Unmasked != "" && !slices.ContainsFunc(all, func(o Mutant) bool { return o.Name == m.Unmasked && o.MaskedBy == "" }) {
 			return nil, fmt.Errorf("mutant %s: %q is no mutant without a mask", m.Name, m.Unmasked)
@@ -116,7 +118,7 @@ func parse(name string, text []byte) (Mutant, error) {
 	if err != nil {
 		return Mutant{}, fmt.Errorf("read its header: %w", err)
 	}
-	m := Mutant{Name: name}
+	m := Mutant{Name: name, text: text}
 	fields := map[string]func(string) error{
 		"Title":  func(v string) error { m.Title = v; return nil },
 		"Breaks": func(v string) error { m.Breaks = v; return nil },
@@ -225,7 +227,7 @@ func (m Mutant) complete() error {
 // plan is the mutant's plan under a seed. A plan without steps whose nemesis is one of the generated ones is filled in
 // from the seed.
 func (m Mutant) plan(seed uint64) (plan.Plan, error) {
-	text, err := fs.ReadFile(plans, "plans/"+m.Plan+".json")
+	text, err := fs.ReadFile(plans, m.planFile())
 	if err != nil {
 		return plan.Plan{}, fmt.Errorf("read its plan: %w", err)
 	}
@@ -239,6 +241,9 @@ func (m Mutant) plan(seed uint64) (plan.Plan, error) {
 	}
 	return p, nil
 }
+
+// planFile is where the mutant's plan is among the plans.
+func (m Mutant) planFile() string { return "plans/" + m.Plan + ".json" }
 
 func words(v string) []string {
 	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })

@@ -54,8 +54,17 @@ func (m *Matrix) conditions() string {
 			dirty++
 		}
 	}
-	return fmt.Sprintf("%s, %s/%s with %d cores, %s; %d runs of the healthy build, %d not clean; %s in all",
-		m.Started.UTC().Format("2 January 2006"), m.Machine.OS, m.Machine.Arch, m.Machine.CPUs, m.Machine.Go, len(m.Controls), dirty, m.Cost.Round(time.Second))
+	return fmt.Sprintf("%s, %s; %d runs of the healthy build, %d not clean; %s in all", m.when(), m.Machine, len(m.Controls), dirty, m.Cost.Round(time.Second))
+}
+
+// when is the days on which the matrix was made.
+func (m *Matrix) when() string {
+	const day = "2 January 2006"
+	first, last := m.Parts[0].UTC(), m.Parts[len(m.Parts)-1].UTC()
+	if len(m.Parts) == 1 {
+		return first.Format(day)
+	}
+	return fmt.Sprintf("%s, in %d parts until %s", first.Format(day), len(m.Parts), last.Format(day))
 }
 
 // Markdown is the matrix as docs/mutants.md.
@@ -72,7 +81,9 @@ under its plan nothing falls, although every step of the plan had its effect and
 both guards shows that the suite would have seen it.
 
 ` + "`make mutants`" + ` makes this page; ` + "`make mutants ONLY=name`" + ` runs one. Detection is the time from the beginning of the drive
-until the last of the invariants that had to fall was found violated.
+until the last of the invariants that had to fall was found violated. A matrix that was cut short, or in which a patch or a plan
+had to be mended, is gone on with by ` + "`FLAGS=\"--into runs/…-mutants\"`" + `: what was run there with the same patch and plan stays,
+whatever it came to.
 
 `)
 	fmt.Fprintf(&b, "%s.\n\n", m.conditions())

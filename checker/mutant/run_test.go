@@ -35,6 +35,7 @@ func TestMutantsAreKilledByWhatTheirPatchesNameAndByNothingElse(t *testing.T) {
 	dead := change(t, "system/cmd/rail-stub/main.go", "func main() { os.Exit(service.Main(\"rail-stub\", build, nil)) }\n",
 		"func main() { _, _ = service.Main[config.RailStub], build; os.Exit(1) }\n")
 	gone := change(t, "system/cmd/rail-stub/main.go", "package gone\n", "package main\n")
+	nonsense.Name, dead.Name, gone.Name = "x-does-not-compile", "x-does-not-start", "x-is-gone"
 	m := matrix(t, append(slices.Clone(chosen), nonsense, dead, gone))
 	for _, r := range m.Rows[:2] {
 		if r.Outcome != Killed || !slices.Equal(r.KilledBy, r.Must) || r.Median <= 0 || r.Trials[0].Sentence == "" {
@@ -56,9 +57,10 @@ func TestMutantsAreKilledByWhatTheirPatchesNameAndByNothingElse(t *testing.T) {
 }
 
 func TestAMutantWhoseControlIsNotCleanIsNoKill(t *testing.T) {
-	r := &runner{controls: map[control]*Trial{
-		{plan: "hammer", seed: 1}: {Outcome: Dirty, Why: "INV-04 violated"},
-		{plan: "hammer", seed: 2}: {Outcome: Masked, met: map[string]int64{"takeovers": 3}},
+	hammer := Mutant{Plan: "hammer"}
+	r := &runner{controls: map[control]*Control{
+		{plan: "hammer", seed: 1}: {Inputs: hammer.controlInputs(), Trial: Trial{Outcome: Dirty, Why: "INV-04 violated"}},
+		{plan: "hammer", seed: 2}: {Inputs: hammer.controlInputs(), Trial: Trial{Outcome: Masked, Met: map[string]int64{"takeovers": 3}}},
 	}}
 	trial := r.mutantRun(t.Context(), builds{}, Mutant{Plan: "hammer"}, 1)
 	if trial.Outcome != Dirty || !strings.Contains(trial.Why, "INV-04 violated") {

@@ -48,15 +48,15 @@ type Trial struct {
 	// Steps is how many of the plan's steps had had their effect when the run ended: a kill ends it.
 	Steps int    `json:"steps"`
 	Run   string `json:"run,omitempty"` // the run's folder
-
-	met map[string]int64 // dangers, by their names
+	// Met are the dangers that came up, by their names, and how often.
+	Met map[string]int64 `json:"met,omitempty"`
 }
 
 // runner runs builds under plans.
 type runner struct {
 	healthy  string // folder of the healthy binaries
 	runs     string
-	controls map[control]*Trial
+	controls map[control]*Control
 }
 
 // control names a run of the healthy build.
@@ -90,15 +90,12 @@ func (r *runner) verify(ctx context.Context, bin string, m Mutant, seed uint64, 
 // healthyRun is the healthy build under m's plan and a seed, once for all mutants that share them. It has to pass, and
 // every step of a script has to have had its effect: otherwise the same plan proves nothing about the mutant.
 func (r *runner) healthyRun(ctx context.Context, bin string, m Mutant, seed uint64) *Trial {
-	c := control{plan: m.Plan, seed: seed}
-	if len(m.ControlHas) > 0 {
-		c.with = m.Name
-	}
-	if t := r.controls[c]; t != nil {
-		return t
+	at, inputs := rowOf(m).control(seed), m.controlInputs()
+	if c := r.controls[at]; c != nil && c.Inputs == inputs {
+		return &c.Trial
 	}
 	v, w, cost, err := r.verify(ctx, bin, m, seed, nil)
-	t := &Trial{Seed: seed, Outcome: Masked, Cost: cost}
+	t := Trial{Seed: seed, Outcome: Masked, Cost: cost}
 	p, _ := m.plan(seed) // it was read before
 	switch {
 	case err != nil:
@@ -109,19 +106,19 @@ func (r *runner) healthyRun(ctx context.Context, bin string, m Mutant, seed uint
 		t.Outcome, t.Why = Dirty, fmt.Sprintf("%d of the plan's %d steps had their effect", w.Steps, len(p.Steps))
 	}
 	if v != nil {
-		t.Run, t.Steps, t.met = v.ID, w.Steps, dangers(v)
+		t.Run, t.Steps, t.Met = v.ID, w.Steps, dangers(v)
 	}
 	if ctx.Err() == nil {
-		r.controls[c] = t
+		r.controls[at] = &Control{Plan: at.plan, With: at.with, Inputs: inputs, Trial: t}
 	}
-	return t
+	return &t
 }
 
 // mutantRun is a mutant's build under its plan and a seed.
 func (r *runner) mutantRun(ctx context.Context, bin builds, m Mutant, seed uint64) Trial {
 	c := r.healthyRun(ctx, bin.healthy, m, seed)
 	why := c.Why
-	if unmet := m.unmet(c.met); c.Outcome == Masked && len(unmet) > 0 {
+	if unmet := m.unmet(c.Met); c.Outcome == Masked && len(unmet) > 0 {
 		why = "it has not met " + strings.Join(unmet, ", ")
 	}
 	if why != "" {
@@ -157,7 +154,7 @@ func judge(m Mutant, steps int, v *verdict.Run, w *run.Watch, err error) Trial {
 	case err != nil:
 		return Trial{Outcome: NoVerdict, Why: err.Error()}
 	}
-	t := Trial{Run: v.ID, Steps: w.Steps, met: dangers(v)}
+	t := Trial{Run: v.ID, Steps: w.Steps, Met: dangers(v)}
 	for _, i := range v.Invariants {
 		if i.Status != verdict.Violated {
 			continue
@@ -194,7 +191,7 @@ func judge(m Mutant, steps int, v *verdict.Run, w *run.Watch, err error) Trial {
 // masked says what a run of a masked mutant has come to. That nothing fell shows something only where the run was put to
 // the test: every step of its plan had its effect, and the dangers that the mask guards against were met.
 func masked(m Mutant, steps int, v *verdict.Run, t Trial) (o Outcome, why string) {
-	switch unmet := m.unmet(t.met); {
+	switch unmet := m.unmet(t.Met); {
 	case len(t.Violated) > 0:
 		return Unmasked, v.Reason
 	case v.Exit != verdict.ExitPass:

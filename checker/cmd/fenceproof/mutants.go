@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,9 +14,9 @@ import (
 
 // mutantsFlags are the flags of mutants as they were given.
 type mutantsFlags struct {
-	only, runs, doc string
-	seeds           int
-	list, check     bool
+	only, runs, into, doc string
+	seeds                 int
+	list, check           bool
 }
 
 func mutantsCommand() *cobra.Command {
@@ -26,10 +27,14 @@ func mutantsCommand() *cobra.Command {
 		Long: `mutants builds deliberately broken services from the checkout that it runs in, runs each under the plan that exposes
 it, and checks that exactly the right invariants fall, and that the healthy build passes under the same plan and seed.
 
+A matrix that was cut short, or in which a patch or a plan had to be mended, is gone on with by --into and its folder: what
+was run there with the same patch and plan is not run again, whatever it came to. The sources must be the same.
+
 Exit status: 0 every mutant was killed or is masked as its patch says, 1 one was not, 254 wrong usage, 255 the harness
 itself failed.`,
 		Example: `  fenceproof mutants
-  fenceproof mutants --only release-by-key`,
+  fenceproof mutants --only release-by-key
+  fenceproof mutants --into runs/20260301T200000.000Z-mutants`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return mutants(c, f) },
 	}
@@ -38,6 +43,7 @@ itself failed.`,
 	fs.StringVar(&f.only, "only", f.only, "only these mutants, separated by commas (also ONLY=)")
 	fs.IntVar(&f.seeds, "seeds", 0, "of each mutant only the first so many seeds (0: all)")
 	fs.StringVar(&f.runs, "runs", "runs", "folder of all runs")
+	fs.StringVar(&f.into, "into", "", "folder of the matrix (default one below --runs, named for the time); one that is there is gone on with")
 	fs.StringVar(&f.doc, "doc", "", "write the matrix into this file as well; it has to be the whole one")
 	fs.BoolVar(&f.list, "list", false, "list the mutants and do nothing")
 	fs.BoolVar(&f.check, "check", false, "see whether the patches apply and compile, and run nothing")
@@ -47,6 +53,11 @@ itself failed.`,
 func mutants(c *cobra.Command, f mutantsFlags) error {
 	if err := usable(f.runs); err != nil {
 		return err
+	}
+	if f.into != "" {
+		if err := folder("--into", f.into); err != nil {
+			return err
+		}
 	}
 	all, err := mutant.All()
 	if err != nil {
@@ -78,8 +89,13 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 	if f.check {
 		return checkMutants(ctx, out, root, chosen)
 	}
-	m, dir, err := mutant.Run(ctx, mutant.Options{Root: root, Runs: f.runs, Seeds: f.seeds, Out: out}, chosen)
-	if err != nil {
+	m, dir, err := mutant.Run(ctx, mutant.Options{Root: root, Runs: f.runs, Into: f.into, Seeds: f.seeds, Out: out}, chosen)
+	switch {
+	case errors.Is(err, mutant.ErrInto):
+		return usage("--into: %w", err)
+	case err != nil && m != nil:
+		return &exitError{exitHarness, fmt.Errorf("%w; the rest is run by --into %s", err, dir)}
+	case err != nil:
 		return &exitError{exitHarness, err}
 	}
 	if err := m.Print(out); err != nil {
