@@ -60,8 +60,8 @@ verify: build ## run the system, break it, judge it; the report is runs/latest/r
 negative-control: build ## switch the fences off and assert that exactly the right invariants fall
 	@for f in $(CONTROLS); do bin/fenceproof verify $(run_flags) --fencing $$f --control || exit; done
 
-mutants: build ## break the system on purpose, build by build, and see each one caught by the right invariant; ONLY=name,name
-	bin/fenceproof mutants $(if $(ONLY),--only "$(ONLY)",--doc docs/mutants.md) $(FLAGS)
+mutants: build ## break the system on purpose, build by build, and see each one caught by the right invariant; ONLY=name,name; INTO=FOLDER goes on
+	bin/fenceproof mutants $(if $(ONLY),--only "$(ONLY)",--doc docs/mutants.md) $(if $(INTO),--into "$(INTO)") $(FLAGS)
 
 sweep: build ## lose, duplicate and delay a message of every endpoint, and count what was carried out; BACKEND=pg|etcd
 	bin/fenceproof sweep --backend "$(BACKEND)" $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)

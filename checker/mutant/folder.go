@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// ErrInto says that a matrix cannot be gone on with in a folder.
-var ErrInto = errors.New("the matrix there cannot be gone on with")
-
 // A whole matrix takes most of an hour. One that was cut short, or in which a patch or a plan was mended, is gone on with
 // in its folder: what was run there of the same sources, patch and plan stays, whatever it came to. A run is never made a
 // second time because its outcome was not liked.
+
+// ErrInto says that a matrix cannot be gone on with in a folder.
+var ErrInto = errors.New("the matrix there cannot be gone on with")
 
 // folder is where a matrix and its runs are. It is nobody else's until it is closed.
 type folder struct {
@@ -29,11 +29,12 @@ type folder struct {
 	lock *os.File
 }
 
-// open makes the folder of a new matrix, or finds the one that o goes on with, and reads what is there.
-func open(o Options, sources string, began time.Time) (d *folder, m *Matrix, err error) {
+// open makes the folder of a new matrix, or finds the one that o goes on with, and reads what is there. It must be of this
+// machine and of these sources.
+func open(o Options, sources Sources, now time.Time) (d *folder, m *Matrix, err error) {
 	d = &folder{path: o.Into}
 	if o.Into == "" {
-		d.path = filepath.Join(o.Runs, began.UTC().Format("20060102T150405.000Z")+"-mutants")
+		d.path = filepath.Join(o.Runs, now.UTC().Format("20060102T150405.000Z")+"-mutants")
 	}
 	if err := os.MkdirAll(d.path, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("make the folder of the runs: %w", err)
@@ -41,45 +42,57 @@ func open(o Options, sources string, began time.Time) (d *folder, m *Matrix, err
 	if d.lock, err = os.Open(d.path); err != nil {
 		return nil, nil, fmt.Errorf("open the folder of the runs: %w", err)
 	}
-	if err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%w: another process makes mutants into %s (%w)", ErrInto, d.path, err), d.lock.Close())
+	switch err = syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("%w: another process runs mutants into %s; wait for its end, or end it with Ctrl-C", ErrInto, d.path)
+	case err != nil:
+		err = fmt.Errorf("lock the folder of the runs: %w", err)
+	default:
+		m, err = d.read(sources)
 	}
-	if m, err = d.read(sources); err != nil {
-		return nil, nil, errors.Join(err, d.lock.Close())
+	if err != nil {
+		return nil, nil, errors.Join(err, d.close())
 	}
-	m.Parts = append(m.Parts, began)
 	return d, m, nil
 }
 
 // close lets others have the folder.
 func (d *folder) close() error { return d.lock.Close() }
 
-// read reads the matrix in the folder, and gives an empty one where there is none. It must be of this machine and of
-// sources with this digest.
-func (d *folder) read(sources string) (*Matrix, error) {
+// read reads the matrix in the folder, and gives an empty one where nothing is there.
+func (d *folder) read(sources Sources) (*Matrix, error) {
 	machine := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
 	text, err := os.ReadFile(filepath.Join(d.path, MatrixFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &Matrix{Schema: Schema, Machine: machine, Sources: sources}, d.empty()
+		return &Matrix{Schema: Schema, Machine: machine, Sources: sources, Versions: map[string]string{}}, d.empty()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the matrix: %w", err)
 	}
 	m := &Matrix{}
-	switch err := json.Unmarshal(text, m); {
-	case err != nil:
-		return nil, fmt.Errorf("%w: read %s in %s: %w", ErrInto, MatrixFile, d.path, err)
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, d.other("read its %s: %w", MatrixFile, err)
+	}
+	switch changed := m.Sources.changed(sources); {
 	case m.Schema != Schema:
-		return nil, fmt.Errorf("%w: %s in %s has schema %d, and this program writes %d; begin in another folder", ErrInto, MatrixFile, d.path, m.Schema, Schema)
+		return nil, d.other("its %s has schema %d, and this program writes %d", MatrixFile, m.Schema, Schema)
 	case m.Machine != machine:
-		return nil, fmt.Errorf("%w: that in %s was made on %s, and this is %s; begin in another folder", ErrInto, d.path, m.Machine, machine)
-	case m.Sources != sources:
-		return nil, fmt.Errorf("%w: the sources have changed since the one in %s was begun; begin in another folder", ErrInto, d.path)
+		return nil, d.other("it was made on %s, and this is %s", m.Machine, machine)
+	case changed != "":
+		return nil, d.other("%s has changed since it was begun", changed)
+	}
+	if m.Versions == nil {
+		m.Versions = map[string]string{}
 	}
 	return m, nil
 }
 
-// empty says what is there where no matrix is.
+// other says why the matrix in the folder is not to be gone on with, and what to do.
+func (d *folder) other(why string, args ...any) error {
+	return fmt.Errorf("%w: that in %s: %w; begin in another folder", ErrInto, d.path, fmt.Errorf(why, args...))
+}
+
+// empty fails where something else is there than a matrix.
 func (d *folder) empty() error {
 	names, err := d.lock.Readdirnames(1)
 	switch {
@@ -92,59 +105,29 @@ func (d *folder) empty() error {
 }
 
 // write replaces the matrix in the folder in one step.
-func (d *folder) write(m *Matrix) error {
+func (d *folder) write(m *Matrix) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the matrix: %w", err)
+		}
+	}()
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write the matrix: %w", err)
+		return err
 	}
-	path := filepath.Join(d.path, MatrixFile)
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write the matrix: %w", err)
+	f, err := os.CreateTemp(d.path, "."+MatrixFile+".*")
+	if err != nil {
+		return err
 	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("write the matrix: %w", err)
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(d.path, MatrixFile))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// sources are the folders and files of the module that decide what a run comes to. The patches and plans among them are
-// counted for each mutant by themselves.
-var sources = []string{"go.mod", "go.sum", "checker", "deploy", "migrations", "nemesis", "reports", "system", "workloads"}
-
-// sourcesDigest is SHA-256, in hexadecimal, over the sources below root: tests, what they read, documents, and the patches and
-// plans aside.
-func sourcesDigest(root string) (string, error) {
-	sum := sha256.New()
-	for _, name := range sources {
-		err := filepath.WalkDir(filepath.Join(root, name), func(path string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			rel, err := filepath.Rel(root, path)
-			if err != nil {
-				return err
-			}
-			if aside := filepath.ToSlash(rel); e.IsDir() {
-				if e.Name() == "testdata" || aside == "checker/mutant/patches" || aside == "checker/mutant/plans" || aside == "checker/golden" {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			if strings.HasSuffix(rel, "_test.go") || strings.HasSuffix(rel, ".md") || !e.Type().IsRegular() {
-				return nil
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(sum, "%q %x\n", filepath.ToSlash(rel), sha256.Sum256(text))
-			return nil
-		})
-		if err != nil {
-			return "", fmt.Errorf("note the sources: %w", err)
-		}
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
 // inputs tells the patch and the plan of m, as they are, from all others.
@@ -163,7 +146,8 @@ func (m Mutant) digest(patch []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%x %x", sha256.Sum256(text), sha256.Sum256(patch))))
 }
 
-// refresh leaves what was run with the patches and plans that these mutants have now, and sums it up anew.
+// refresh leaves what was run with the patches and plans that these mutants have now, and sums it up anew. Where the harness
+// failed before a run began nothing was run.
 func (m *Matrix) refresh(mutants []Mutant) {
 	var rows []Row
 	for _, old := range m.Rows {
@@ -173,19 +157,24 @@ func (m *Matrix) refresh(mutants []Mutant) {
 		}
 		row := rowOf(mutants[i])
 		row.Trials, row.Cost = old.Trials, old.Cost
+		if n := slices.IndexFunc(row.Trials, func(t Trial) bool { return t.Run == "" }); n >= 0 {
+			row.Trials = row.Trials[:n]
+		}
 		row.conclude()
 		rows = append(rows, row)
 	}
 	m.Rows = rows
 }
 
-// ran is the row of the mutant with this name, where it was run under all of these seeds; else nil.
-func (m *Matrix) ran(name string, seeds []uint64) *Row {
-	i := slices.IndexFunc(m.Rows, func(r Row) bool { return r.Name == name })
-	if i < 0 || len(m.Rows[i].Trials) < len(seeds) {
-		return nil
+// begun is x's row, which is to be run under these seeds, with what was run of it before.
+func (m *Matrix) begun(x Mutant, seeds []uint64) Row {
+	row := rowOf(x)
+	row.Seeds = seeds
+	if i := slices.IndexFunc(m.Rows, func(r Row) bool { return r.Name == x.Name }); i >= 0 {
+		row.Trials, row.Cost = slices.Clone(m.Rows[i].Trials), m.Rows[i].Cost
 	}
-	return &m.Rows[i]
+	row.conclude()
+	return row
 }
 
 // put puts a row into the place of its name.

@@ -2,6 +2,7 @@ package mutant
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -11,117 +12,190 @@ import (
 	"time"
 )
 
-// interrupted is the folder of a matrix that was cut short after the rows of these mutants, all of which survived: whoever
-// ran them again would find them killed.
-func interrupted(t *testing.T, mutants []Mutant, change func(*Matrix)) string {
+// begun is the folder of a matrix in which each of these mutants was run under so many of its seeds, and survived every time:
+// whoever ran them again would find them killed.
+func begun(t *testing.T, seeds int, mutants []Mutant, change func(*Matrix)) string {
 	t.Helper()
-	digest, err := sourcesDigest(root(t))
+	d, m, err := open(Options{Into: t.TempDir()}, theSources(t), time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, m, err := open(Options{Into: t.TempDir()}, digest, time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &runner{controls: map[control]*Control{}}
+	m.Parts, m.Cost = []time.Time{time.Unix(0, 0)}, time.Hour
+	r := newRunner(Options{}, d, m, mutants, Builder{}, time.Now())
 	for _, x := range mutants {
 		row := rowOf(x)
-		for _, seed := range x.Seeds {
-			row.Trials = append(row.Trials, Trial{Seed: seed, Outcome: Survived, Why: "nothing fell"})
-			r.controls[row.control(seed)] = &Control{Plan: x.Plan, Inputs: x.controlInputs(), Trial: Trial{Seed: seed, Outcome: Masked}}
+		for _, seed := range x.Seeds[:min(seeds, len(x.Seeds))] {
+			row.Trials = append(row.Trials, Trial{Seed: seed, Outcome: Survived, Why: "nothing fell", Run: "a-run"})
+			r.controls[row.control(seed)] = &Control{Plan: x.Plan, Inputs: x.controlInputs(), Trial: Trial{Seed: seed, Outcome: Masked, Run: "a-run"}}
 		}
 		row.conclude()
 		m.put(row)
 	}
-	m.Controls, m.Cost = r.report(m.Rows), time.Hour
+	err = r.write()
 	if change != nil {
 		change(m)
 	}
-	if err := errors.Join(d.write(m), d.close()); err != nil {
+	if err := errors.Join(err, d.write(m), d.close()); err != nil {
 		t.Fatal(err)
 	}
 	return d.path
 }
 
-func TestWhatWasRunBeforeIsNotRunAgainWhateverItCameTo(t *testing.T) {
+func theSources(t *testing.T) Sources {
+	t.Helper()
+	s, err := sourcesOf(t.Context(), root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// stored is the matrix in a folder.
+func stored(t *testing.T, dir string) (m Matrix) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, MatrixFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func mutants(t *testing.T, only string) []Mutant {
+	t.Helper()
 	all, err := All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	some := all[:3]
-	dir := interrupted(t, some, nil)
+	chosen, err := Select(all, only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chosen
+}
+
+func TestWhatWasRunBeforeIsNotRunAgainWhateverItCameTo(t *testing.T) {
+	some := mutants(t, "absent-too-early,release-by-key,renew-after-expiry")
+	dir := begun(t, 100, some, nil)
 	var out bytes.Buffer
 	m, into, err := Run(t.Context(), Options{Root: root(t), Into: dir, Out: &out}, some[1:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if into != dir || len(m.Rows) != 3 || len(m.Parts) != 2 || m.Good() || m.Cost < time.Hour {
+	if into != dir || len(m.Rows) != 3 || len(m.Parts) != 1 || m.Good(some[1:]) || m.Cost != time.Hour {
 		t.Errorf("%d rows in %d parts, %s in all, in %s", len(m.Rows), len(m.Parts), m.Cost, into)
 	}
 	for _, r := range m.Rows {
-		if r.Outcome != Survived || len(r.Trials) != len(all[0].Seeds) {
+		if r.Outcome != Survived || len(r.Trials) != len(r.Seeds) {
 			t.Errorf("%s: %s after %d trials", r.Name, r.Outcome, len(r.Trials))
 		}
 	}
 	if strings.Count(out.String(), "was run before: NOT KILLED, survived") != 2 || strings.Contains(out.String(), "building") {
 		t.Errorf("it told:\n%s", &out)
 	}
-	if got := m.conditions(); !strings.Contains(got, "1 January 1970, in 2 parts until") || !strings.Contains(got, "0 not clean") {
-		t.Error(got)
+	if read := stored(t, dir); read.Markdown() != m.Markdown() || !strings.Contains(read.conditions(), "1 January 1970, ") {
+		t.Errorf("what is stored is not what is returned: %s", read.conditions())
 	}
 }
 
-func TestWhatWasMendedOrIsNotWholeIsRunAgain(t *testing.T) {
-	all, err := All()
+// The one mutant here dies within seconds, under every seed. A first seed under which it had survived stays, an end during
+// its third leaves the second, and the rest is run the next time.
+func TestAMatrixThatWasCutShortIsGoneOnWithSeedBySeed(t *testing.T) {
+	one := mutants(t, "takeover-keeps-token")
+	one[0].Seeds = one[0].Seeds[:3]
+	dir := begun(t, 1, one, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	interrupt := errors.New("interrupted")
+	o := Options{Root: root(t), Into: dir, Out: writerFunc(func(line string) {
+		if strings.Contains(line, "seed 2: killed") {
+			cancel(interrupt)
+		}
+	})}
+	if _, _, err := Run(ctx, o, one); !errors.Is(err, interrupt) {
+		t.Fatalf("the interruption gave %v", err)
+	}
+	half := stored(t, dir)
+	if got := half.Rows[0]; len(got.Trials) != 2 || got.Outcome != Survived || len(half.Parts) != 2 || half.Cost <= time.Hour {
+		t.Fatalf("after it the matrix has %+v, %d parts", got, len(half.Parts))
+	}
+	o.Out = t.Output()
+	m, _, err := Run(t.Context(), o, one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mended, replanned, short, whole := all[0], all[1], all[2], all[3]
+	got := m.Rows[0]
+	if len(got.Trials) != 3 || got.Trials[0].Outcome != Survived || got.Trials[1].Run != half.Rows[0].Trials[1].Run || got.Trials[2].Outcome != Killed || m.Good(one) {
+		t.Errorf("%+v", got)
+	}
+	if len(m.Parts) != 3 || len(m.Controls) != 3 || m.Controls[0].Run != "a-run" {
+		t.Errorf("%d parts, controls %+v", len(m.Parts), m.Controls)
+	}
+}
+
+type writerFunc func(line string)
+
+func (f writerFunc) Write(b []byte) (int, error) { f(string(b)); return len(b), nil }
+
+func TestWhatWasMendedIsRunAgain(t *testing.T) {
+	some := mutants(t, "absent-too-early,release-by-key,renew-after-expiry,takeover-keeps-token")
 	m := &Matrix{}
-	for _, x := range all[:4] {
+	for _, x := range some {
 		row := rowOf(x)
 		for _, seed := range x.Seeds {
-			row.Trials = append(row.Trials, Trial{Seed: seed, Outcome: Killed})
+			row.Trials = append(row.Trials, Trial{Seed: seed, Outcome: Killed, Run: "a-run"})
 		}
 		m.put(row)
 	}
-	m.Rows[2].Trials = m.Rows[2].Trials[1:]
-	mended.text = append([]byte("# mended\n"), mended.text...)
-	replanned.Plan = "late-post"
-	m.refresh([]Mutant{mended, replanned, short, whole})
-	for _, x := range []Mutant{mended, replanned, short} {
-		if m.ran(x.Name, x.Seeds) != nil {
-			t.Errorf("%s counts as run", x.Name)
+	m.Rows[2].Trials[1] = Trial{Seed: 2, Outcome: NoVerdict, Why: "no space"}
+	some[0].text = append([]byte("# mended\n"), some[0].text...)
+	some[1].Plan = "late-post"
+	m.refresh(some)
+	for i, want := range []int{0, 0, 1, len(some[3].Seeds)} {
+		row := m.begun(some[i], some[i].Seeds)
+		if len(row.Trials) != want || (row.Outcome == Killed) != (want == len(row.Seeds)) {
+			t.Errorf("%s counts as run under %d seeds, want %d, and as %s", row.Name, len(row.Trials), want, row.Outcome)
 		}
 	}
-	if m.ran(whole.Name, whole.Seeds) == nil {
-		t.Errorf("%s, which was run whole, does not count as run", whole.Name)
+}
+
+func TestAHealthyBuildsRunUnderAnotherPlanIsNotComparedWith(t *testing.T) {
+	stale := &Control{Inputs: (Mutant{Plan: "late-post"}).controlInputs(), Trial: Trial{Outcome: Masked, Run: "a-run"}}
+	r := &runner{folder: &folder{path: t.TempDir()}, controls: map[control]*Control{{plan: "hammer", seed: 1}: stale}, matrix: &Matrix{Versions: map[string]string{}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that another run ends at once
+	if got := r.healthyRun(ctx, t.TempDir(), Mutant{Plan: "hammer"}, 1); got == &stale.Trial || got.Outcome == Masked {
+		t.Errorf("the run under the earlier plan was taken: %+v", got)
 	}
-	// A healthy build's run under a plan that is no longer the same is not compared with.
-	was := (Mutant{Plan: "late-post"}).controlInputs()
-	if now := (Mutant{Plan: "late-submit"}).controlInputs(); now == was {
-		t.Error("the control does not tell its plans apart")
+}
+
+func TestADirtyControlIsNotForgottenWithItsMutant(t *testing.T) {
+	some := mutants(t, "absent-too-early,release-by-key")
+	dir := begun(t, 1, some, func(m *Matrix) {
+		m.Controls[len(m.Controls)-1].Outcome = Dirty // that of release-by-key
+		m.Rows[1].Inputs = "before it was mended"
+	})
+	if _, _, err := Run(t.Context(), Options{Root: root(t), Into: dir, Seeds: 1, Out: t.Output()}, some[:1]); err != nil {
+		t.Fatal(err)
+	}
+	m := stored(t, dir)
+	if len(m.Rows) != 1 || len(m.Controls) != 2 || m.Controls[1].Outcome != Dirty || !strings.Contains(m.conditions(), "1 not clean") {
+		t.Errorf("%d rows; %s; %+v", len(m.Rows), m.conditions(), m.Controls)
 	}
 }
 
 func TestAMatrixOfOtherSourcesOrAnotherMachineIsNotGoneOnWith(t *testing.T) {
-	all, err := All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest, err := sourcesDigest(root(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	some := mutants(t, "release-by-key")
 	for want, dir := range map[string]string{
-		"the sources have changed": interrupted(t, all[:1], func(m *Matrix) { m.Sources = "other" }),
-		"with 1024 cores":          interrupted(t, all[:1], func(m *Matrix) { m.Machine.CPUs = 1024 }),
-		"has schema 1":             interrupted(t, all[:1], func(m *Matrix) { m.Schema = 1 }),
-		"unexpected end of JSON":   holding(t, MatrixFile, `{"schema": 2`),
-		"holds history and no":     holding(t, "history", ""),
+		"go.sum has changed":     begun(t, 1, some, func(m *Matrix) { m.Sources = Sources{"go.mod": m.Sources["go.mod"], "go.sum": "other"} }),
+		"with 1024 cores":        begun(t, 1, some, func(m *Matrix) { m.Machine.CPUs = 1024 }),
+		"has schema 1":           begun(t, 1, some, func(m *Matrix) { m.Schema = 1 }),
+		"unexpected end of JSON": holding(t, MatrixFile, `{"schema": 2`),
+		"holds history and no":   holding(t, "history", ""),
 	} {
 		before, _ := os.ReadFile(filepath.Join(dir, MatrixFile))
-		_, _, err := open(Options{Into: dir}, digest, time.Now())
+		_, _, err := Run(t.Context(), Options{Root: root(t), Into: dir, Out: t.Output()}, some)
 		if !errors.Is(err, ErrInto) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -130,12 +204,12 @@ func TestAMatrixOfOtherSourcesOrAnotherMachineIsNotGoneOnWith(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	d, _, err := open(Options{Into: dir}, digest, time.Now())
+	d, _, err := open(Options{Into: dir}, Sources{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.close()
-	if _, _, err := open(Options{Into: dir}, digest, time.Now()); !errors.Is(err, ErrInto) || !strings.Contains(err.Error(), "another process") {
+	if _, _, err := open(Options{Into: dir}, Sources{}, time.Now()); !errors.Is(err, ErrInto) || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("two at once: %v", err)
 	}
 }
@@ -148,70 +222,4 @@ func holding(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-func TestTheDigestOfTheSourcesIsThatOfWhatARunIsMadeFrom(t *testing.T) {
-	module := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(module, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range sources {
-		if filepath.Ext(name) == "" {
-			name = filepath.Join(name, "a.go")
-		}
-		write(name, "one")
-	}
-	digest := func() string {
-		t.Helper()
-		d, err := sourcesDigest(module)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	at := digest()
-	for _, c := range []struct {
-		file    string
-		changes bool
-	}{
-		{"system/a.go", true}, {"system/sql/a.sql", true}, {"go.sum", true}, {"reports/assets/a.css", true}, {"checker/mutant/a.go", true},
-		{"system/a_test.go", false}, {"checker/mutant/patches/a.patch", false}, {"checker/mutant/plans/a.json", false}, {"docs/a.md", false}, {"system/testdata/a", false},
-	} {
-		write(c.file, "two")
-		now := digest()
-		if (now != at) != c.changes {
-			t.Errorf("%s: the digest changes: %v", c.file, now != at)
-		}
-		at = now
-	}
-}
-
-func TestTheMatrixOnDiskIsTheOneThatIsPrinted(t *testing.T) {
-	all, err := All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := interrupted(t, all[:2], nil)
-	m, _, err := Run(t.Context(), Options{Root: root(t), Into: dir, Out: t.Output()}, all[:2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, MatrixFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var read Matrix
-	if err := json.Unmarshal(text, &read); err != nil {
-		t.Fatal(err)
-	}
-	if read.Markdown() != m.Markdown() {
-		t.Error("they differ")
-	}
 }

@@ -1,7 +1,6 @@
 package mutant
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +20,15 @@ const MatrixFile = "mutants.json"
 // Matrix is which mutants were killed, by what and how fast.
 type Matrix struct {
 	Schema  int           `json:"schema"`
-	Parts   []time.Time   `json:"parts"` // when each of the processes that made it began
+	Parts   []time.Time   `json:"parts"` // when each of the processes that ran something began
 	Machine Machine       `json:"machine"`
-	Sources string        `json:"sources"` // digest of what it was made from, patches and plans aside
 	Cost    time.Duration `json:"cost"`    // of everything, controls and builds included
 	Rows    []Row         `json:"mutants"` // in the order of their names
 	// Controls are the runs of the healthy build, one per plan and seed.
 	Controls []Control `json:"controls"`
+	// Versions are those of the databases and whatever else a run names; all runs have the same.
+	Versions map[string]string `json:"versions"`
+	Sources  Sources           `json:"sources"` // what it was made from
 }
 
 // Machine is the kind of machine that the times were measured on.
@@ -68,6 +69,7 @@ type Row struct {
 	// ControlHas are the files of the patch that the healthy build has as well.
 	ControlHas []string `json:"controlHas,omitempty"`
 	Inputs     string   `json:"inputs"` // digest of its patch and plan
+	Seeds      []uint64 `json:"seeds"`  // under which it is to be run
 
 	Outcome Outcome `json:"outcome"`
 	Why     string  `json:"why,omitempty"`
@@ -92,16 +94,27 @@ type Options struct {
 	Out   io.Writer // a line per run
 }
 
-// Run runs mutants and writes the matrix into its folder, which it returns, after each of them. When ctx ends early the
-// matrix holds what was run, and the error says so. An error that is ErrInto has changed nothing; any other is the
+// Run runs mutants and writes the matrix into its folder, which it returns, after each run. When ctx ends early the matrix
+// holds what was run, and the error says so. An error that is ErrInto or ErrStale has changed nothing; any other is the
 // harness's own failure.
 func Run(ctx context.Context, o Options, mutants []Mutant) (m *Matrix, dir string, err error) {
 	began := time.Now()
-	digest, err := sourcesDigest(o.Root)
+	known, err := All()
 	if err != nil {
 		return nil, "", err
 	}
-	d, m, err := open(o, digest, began)
+	sources, err := sourcesOf(ctx, o.Root)
+	if err != nil {
+		return nil, "", err
+	}
+	built, err := ownTime()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := sources.fresh(o.Root, built); err != nil {
+		return nil, "", err
+	}
+	d, m, err := open(o, sources, began)
 	if err != nil {
 		return nil, "", err
 	}
@@ -111,96 +124,27 @@ func Run(ctx context.Context, o Options, mutants []Mutant) (m *Matrix, dir strin
 		return nil, "", fmt.Errorf("make a folder for the builds: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	all, err := All()
-	if err != nil {
+	r := newRunner(o, d, m, append(known, mutants...), Builder{Root: o.Root, Scratch: scratch}, began)
+	if err := r.write(); err != nil { // so that the folder can be gone on with from the beginning
 		return nil, "", err
 	}
-	m.refresh(append(all, mutants...))
-	b := Builder{Root: o.Root, Scratch: scratch}
-	r := &runner{runs: d.path, controls: map[control]*Control{}}
-	for _, c := range m.Controls {
-		r.controls[control{plan: c.Plan, seed: c.Seed, with: c.With}] = &c
-	}
-	if err := d.write(m); err != nil {
-		return nil, "", err
-	}
-	before := m.Cost
 	for _, x := range mutants {
 		if ctx.Err() != nil {
 			break
 		}
-		row, err := r.row(ctx, b, o, m, x)
-		if err != nil {
-			return m, d.path, err
-		}
-		m.put(row)
-		m.Controls, m.Cost = r.report(m.Rows), before+time.Since(began)
-		if err := d.write(m); err != nil {
+		if err := r.row(ctx, x); err != nil {
 			return m, d.path, err
 		}
 	}
 	m.pair()
-	return m, d.path, errors.Join(d.write(m), context.Cause(ctx))
-}
-
-// row builds one mutant and runs it under all of its seeds, unless m has that already.
-func (r *runner) row(ctx context.Context, b Builder, o Options, m *Matrix, x Mutant) (row Row, err error) {
-	seeds := x.Seeds
-	if o.Seeds > 0 {
-		seeds = seeds[:min(o.Seeds, len(seeds))]
-	}
-	if old := m.ran(x.Name, seeds); old != nil {
-		fmt.Fprintf(o.Out, "%-32s was run before: %s\n", x.Name, old.summary())
-		return *old, nil
-	}
-	if r.healthy == "" {
-		fmt.Fprintln(o.Out, "building the healthy services")
-		if r.healthy, err = b.Healthy(ctx); err != nil {
-			return row, err
-		}
-	}
-	began := time.Now()
-	row = rowOf(x)
-	bin, err := r.builds(ctx, b, x)
-	if err != nil {
-		row.Outcome, row.Why = NoBuild, err.Error()
-		if errors.Is(err, ErrApply) {
-			row.Outcome = NoApply
-		}
-		fmt.Fprintf(o.Out, "%-32s %s: %s\n", x.Name, row.Outcome, row.Why)
-		return row, nil
-	}
-	row.Cost = time.Since(began)
-	for _, seed := range seeds {
-		t := r.mutantRun(ctx, bin, x, seed)
-		if ctx.Err() != nil {
-			break
-		}
-		row.Cost += t.Cost
-		row.Trials = append(row.Trials, t)
-		fmt.Fprintf(o.Out, "%-32s seed %d: %s\n", x.Name, seed, t)
-	}
-	row.conclude()
-	return row, nil
+	return m, d.path, errors.Join(r.write(), context.Cause(ctx))
 }
 
 // rowOf is what a mutant says of itself.
 func rowOf(x Mutant) Row {
 	return Row{Name: x.Name, Title: x.Title, Breaks: x.Breaks, Source: x.Source, Services: x.Services, Plan: x.Plan,
 		Must: x.Expect.Must, May: x.Expect.May, MaskedBy: x.MaskedBy, Unmasked: x.Unmasked, Meets: x.Meets, ControlHas: x.ControlHas,
-		Inputs: x.inputs()}
-}
-
-// builds builds x, and what it is compared with where that is not the healthy build as it is.
-func (r *runner) builds(ctx context.Context, b Builder, x Mutant) (all builds, err error) {
-	all.healthy = r.healthy
-	if len(x.ControlHas) > 0 {
-		if all.healthy, err = b.Mutant(ctx, x.control(), r.healthy); err != nil {
-			return all, err
-		}
-	}
-	all.mutant, err = b.Mutant(ctx, x, r.healthy)
-	return all, err
+		Inputs: x.inputs(), Seeds: x.Seeds}
 }
 
 // pair holds every masked mutant against the one without the mask: only where that one was killed would the suite have seen
@@ -208,7 +152,13 @@ func (r *runner) builds(ctx context.Context, b Builder, x Mutant) (all builds, e
 func (m *Matrix) pair() {
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		if r.Outcome == Masked && !slices.ContainsFunc(m.Rows, func(o Row) bool { return o.Name == r.Unmasked && o.Outcome == Killed }) {
+		if r.Outcome != Masked {
+			continue
+		}
+		switch j := slices.IndexFunc(m.Rows, func(o Row) bool { return o.Name == r.Unmasked }); {
+		case j < 0:
+			r.Outcome, r.Why = NoVerdict, "nothing fell, but "+r.Unmasked+", which has no mask, was not run"
+		case m.Rows[j].Outcome != Killed:
 			r.Outcome, r.Why = NoVerdict, "nothing fell, but "+r.Unmasked+", which has no mask, was not killed"
 		}
 	}
@@ -225,8 +175,9 @@ func (t Trial) String() string {
 	return string(t.Outcome)
 }
 
-// conclude sums up the trials: a mutant is killed, or masked, if it is in every one of them.
+// conclude sums up the trials: a mutant is killed, or masked, if it is in every one of them, under all of its seeds.
 func (r *Row) conclude() {
+	r.Outcome, r.Why, r.KilledBy, r.Also, r.Median, r.Worst = "", "", nil, nil, 0, 0
 	var times []time.Duration
 	for _, t := range r.Trials {
 		if r.Outcome == "" || r.Outcome.Good() {
@@ -249,8 +200,8 @@ func (r *Row) conclude() {
 			}
 		}
 	}
-	if len(r.Trials) == 0 {
-		r.Outcome, r.Why = NoVerdict, "it was not run"
+	if whole := len(r.Trials) > 0 && len(r.Trials) >= len(r.Seeds); !whole && (r.Outcome == "" || r.Outcome.Good()) {
+		r.Outcome, r.Why = NoVerdict, fmt.Sprintf("it was run under %d of %d seeds", len(r.Trials), len(r.Seeds))
 	}
 	if len(times) > 0 {
 		slices.Sort(times)
@@ -258,26 +209,6 @@ func (r *Row) conclude() {
 	}
 	slices.Sort(r.KilledBy)
 	slices.Sort(r.Also)
-}
-
-// report lists the controls of these rows, in the order of their plans and seeds.
-func (r *runner) report(rows []Row) []Control {
-	used := map[control]bool{}
-	for _, row := range rows {
-		for _, t := range row.Trials {
-			used[row.control(t.Seed)] = true
-		}
-	}
-	var all []Control
-	for at, c := range r.controls {
-		if used[at] {
-			all = append(all, *c)
-		}
-	}
-	slices.SortFunc(all, func(a, b Control) int {
-		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.With, b.With), cmp.Compare(a.Seed, b.Seed))
-	})
-	return all
 }
 
 // control is the run of the healthy build beside the row's under a seed.
@@ -289,7 +220,10 @@ func (r Row) control(seed uint64) control {
 	return c
 }
 
-// Good tells whether every mutant came to what it should.
-func (m *Matrix) Good() bool {
-	return !slices.ContainsFunc(m.Rows, func(r Row) bool { return !r.Outcome.Good() })
+// Good tells whether every one of these mutants came to what it should.
+func (m *Matrix) Good(mutants []Mutant) bool {
+	return !slices.ContainsFunc(mutants, func(x Mutant) bool {
+		i := slices.IndexFunc(m.Rows, func(r Row) bool { return r.Name == x.Name })
+		return i < 0 || !m.Rows[i].Outcome.Good()
+	})
 }

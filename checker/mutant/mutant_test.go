@@ -165,18 +165,34 @@ func TestThatNothingFellOfAMaskedMutantCountsOnlyWhereItWasPutToTheTest(t *testi
 }
 
 func TestAMaskIsOneOnlyWhereTheMutantWithoutItWasKilled(t *testing.T) {
-	for want, unmasked := range map[Outcome][]Row{
-		Masked:    {{Name: "bare", Outcome: Killed}},
-		NoVerdict: {{Name: "bare", Outcome: Survived}},
+	bare := func(trials ...Trial) []Row {
+		r := Row{Name: "bare", Seeds: []uint64{1, 2}, Trials: trials}
+		r.conclude()
+		return []Row{r}
+	}
+	killed, survived := Trial{Outcome: Killed}, Trial{Outcome: Survived}
+	for name, c := range map[string]struct {
+		unmasked []Row
+		want     Outcome
+		why      string
+	}{
+		"killed":                    {bare(killed, killed), Masked, ""},
+		"not killed under one seed": {bare(killed, survived), NoVerdict, "bare, which has no mask, was not killed"},
+		"not run under all seeds":   {bare(killed), NoVerdict, "bare, which has no mask, was not killed"},
+		"not run":                   {nil, NoVerdict, "bare, which has no mask, was not run"},
 	} {
-		m := Matrix{Rows: append([]Row{{Name: "x", Outcome: Masked, Unmasked: "bare"}}, unmasked...)}
-		if m.pair(); m.Rows[0].Outcome != want {
-			t.Errorf("%+v", m.Rows[0])
+		m := Matrix{Rows: append([]Row{{Name: "x", Outcome: Masked, Unmasked: "bare"}}, c.unmasked...)}
+		m.pair()
+		if got := m.Rows[0]; got.Outcome != c.want || !strings.HasSuffix(got.Why, c.why) || m.Good([]Mutant{{Name: "x"}}) != (c.want == Masked) {
+			t.Errorf("%s: %s, %s", name, got.Outcome, got.Why)
 		}
 	}
-	alone := Matrix{Rows: []Row{{Name: "x", Outcome: Masked, Unmasked: "bare"}}}
-	if alone.pair(); alone.Good() || !strings.Contains(alone.Rows[0].Why, "bare") {
-		t.Errorf("%+v", alone.Rows)
+}
+
+func TestOnlyWhatWasAskedForHasToBeGood(t *testing.T) {
+	m := Matrix{Rows: []Row{{Name: "dead", Outcome: Killed}, {Name: "alive", Outcome: Survived}}}
+	if dead, alive := []Mutant{{Name: "dead"}}, []Mutant{{Name: "alive"}}; !m.Good(dead) || m.Good(alive) || m.Good(append(dead, Mutant{Name: "absent"})) {
+		t.Error("it is not held against those that were asked for")
 	}
 }
 
@@ -216,11 +232,14 @@ func TestAMutantIsKilledOnlyIfEverySeedKillsIt(t *testing.T) {
 	if r.Outcome != Killed || r.Median != 3 || r.Worst != 5 || !slices.Equal(r.KilledBy, []string{"INV-02"}) || !slices.Equal(r.Also, []string{"INV-03"}) {
 		t.Errorf("%+v", r)
 	}
-	r.Outcome = ""
 	r.Trials = append(r.Trials, Trial{Seed: 4, Outcome: Survived, Why: "INV-02 did not fall"}, Trial{Seed: 5, Outcome: Killed})
 	r.conclude()
 	if r.Outcome != Survived || r.Why != "seed 4: INV-02 did not fall" {
 		t.Errorf("%+v", r)
+	}
+	half := Row{Must: []string{"INV-02"}, Seeds: []uint64{1, 2}, Trials: []Trial{{Seed: 1, Outcome: Killed}}}
+	if half.conclude(); half.Outcome != NoVerdict || half.Why != "it was run under 1 of 2 seeds" {
+		t.Errorf("%+v", half)
 	}
 	none := Row{}
 	if none.conclude(); none.Outcome.Good() {

@@ -60,6 +60,9 @@ func (m *Matrix) conditions() string {
 // when is the days on which the matrix was made.
 func (m *Matrix) when() string {
 	const day = "2 January 2006"
+	if len(m.Parts) == 0 {
+		return "nothing was run"
+	}
 	first, last := m.Parts[0].UTC(), m.Parts[len(m.Parts)-1].UTC()
 	if len(m.Parts) == 1 {
 		return first.Format(day)
@@ -82,8 +85,8 @@ both guards shows that the suite would have seen it.
 
 ` + "`make mutants`" + ` makes this page; ` + "`make mutants ONLY=name`" + ` runs one. Detection is the time from the beginning of the drive
 until the last of the invariants that had to fall was found violated. A matrix that was cut short, or in which a patch or a plan
-had to be mended, is gone on with by ` + "`FLAGS=\"--into runs/…-mutants\"`" + `: what was run there with the same patch and plan stays,
-whatever it came to.
+had to be mended, is gone on with by ` + "`INTO=`" + ` and its folder: what was run there with the same patch and plan stays, whatever it
+came to.
 
 `)
 	fmt.Fprintf(&b, "%s.\n\n", m.conditions())

@@ -1,9 +1,7 @@
 package mutant
 
 import (
-	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +49,7 @@ func TestMutantsAreKilledByWhatTheirPatchesNameAndByNothingElse(t *testing.T) {
 	if got := m.Rows[4]; got.Outcome != NoApply {
 		t.Errorf("one that does not apply: %s, %s", got.Outcome, got.Why)
 	}
-	if len(m.Controls) != 2 || m.Controls[0].Outcome != Masked || m.Good() {
+	if len(m.Controls) != 2 || m.Controls[0].Outcome != Masked || !m.Good(chosen) || m.Good([]Mutant{dead}) {
 		t.Errorf("the healthy build: %+v", m.Controls)
 	}
 }
@@ -79,14 +77,7 @@ func matrix(t *testing.T, mutants []Mutant) Matrix {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, MatrixFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m Matrix
-	if err := json.Unmarshal(text, &m); err != nil {
-		t.Fatal(err)
-	}
+	m := stored(t, dir)
 	if len(m.Rows) != len(mutants) || len(made.Rows) != len(m.Rows) {
 		t.Fatalf("%d mutants were run, and the matrix has %d", len(mutants), len(m.Rows))
 	}

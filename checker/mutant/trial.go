@@ -1,10 +1,8 @@
 package mutant
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -52,13 +50,6 @@ type Trial struct {
 	Met map[string]int64 `json:"met,omitempty"`
 }
 
-// runner runs builds under plans.
-type runner struct {
-	healthy  string // folder of the healthy binaries
-	runs     string
-	controls map[control]*Control
-}
-
 // control names a run of the healthy build.
 type control struct {
 	plan string
@@ -68,72 +59,6 @@ type control struct {
 
 // builds are the folders of a mutant's binaries, and of those that it is compared with.
 type builds struct{ mutant, healthy string }
-
-// verify is one run of the binaries in bin under m's plan and a seed.
-func (r *runner) verify(ctx context.Context, bin string, m Mutant, seed uint64, expect *verdict.Expectation) (*verdict.Run, *run.Watch, time.Duration, error) {
-	p, err := m.plan(seed)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	w := &run.Watch{}
-	if expect != nil {
-		w.For = expect.Must
-	}
-	began := time.Now()
-	v, err := run.Verify(ctx, run.Config{
-		Plan: p, Fencing: run.FencingOn, Expect: expect, Command: "bin/fenceproof mutants --only " + m.Name, Runs: r.runs, Bin: bin,
-		Watch: w, Out: io.Discard, Quiet: true,
-	})
-	return v, w, time.Since(began), err
-}
-
-// healthyRun is the healthy build under m's plan and a seed, once for all mutants that share them. It has to pass, and
-// every step of a script has to have had its effect: otherwise the same plan proves nothing about the mutant.
-func (r *runner) healthyRun(ctx context.Context, bin string, m Mutant, seed uint64) *Trial {
-	at, inputs := rowOf(m).control(seed), m.controlInputs()
-	if c := r.controls[at]; c != nil && c.Inputs == inputs {
-		return &c.Trial
-	}
-	v, w, cost, err := r.verify(ctx, bin, m, seed, nil)
-	t := Trial{Seed: seed, Outcome: Masked, Cost: cost}
-	p, _ := m.plan(seed) // it was read before
-	switch {
-	case err != nil:
-		t.Outcome, t.Why = NoVerdict, err.Error()
-	case v.Exit != verdict.ExitPass:
-		t.Outcome, t.Why = Dirty, v.Reason
-	case w.Steps < len(p.Steps):
-		t.Outcome, t.Why = Dirty, fmt.Sprintf("%d of the plan's %d steps had their effect", w.Steps, len(p.Steps))
-	}
-	if v != nil {
-		t.Run, t.Steps, t.Met = v.ID, w.Steps, dangers(v)
-	}
-	if ctx.Err() == nil {
-		r.controls[at] = &Control{Plan: at.plan, With: at.with, Inputs: inputs, Trial: t}
-	}
-	return &t
-}
-
-// mutantRun is a mutant's build under its plan and a seed.
-func (r *runner) mutantRun(ctx context.Context, bin builds, m Mutant, seed uint64) Trial {
-	c := r.healthyRun(ctx, bin.healthy, m, seed)
-	why := c.Why
-	if unmet := m.unmet(c.Met); c.Outcome == Masked && len(unmet) > 0 {
-		why = "it has not met " + strings.Join(unmet, ", ")
-	}
-	if why != "" {
-		return Trial{Seed: seed, Outcome: Dirty, Why: "the healthy build under the same plan and seed: " + why, Run: c.Run}
-	}
-	var expect *verdict.Expectation
-	if m.MaskedBy == "" {
-		expect = &verdict.Expectation{Must: slices.Clone(m.Expect.Must), May: slices.Clone(m.Expect.May)}
-	}
-	v, w, cost, err := r.verify(ctx, bin.mutant, m, seed, expect)
-	p, _ := m.plan(seed) // it was read before
-	t := judge(m, len(p.Steps), v, w, err)
-	t.Seed, t.Cost = seed, cost
-	return t
-}
 
 // dangers are all that v counts, under all of its invariants.
 func dangers(v *verdict.Run) map[string]int64 {

@@ -93,8 +93,10 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 	switch {
 	case errors.Is(err, mutant.ErrInto):
 		return usage("--into: %w", err)
-	case err != nil && m != nil:
-		return &exitError{exitHarness, fmt.Errorf("%w; the rest is run by --into %s", err, dir)}
+	case errors.Is(err, mutant.ErrStale):
+		return usage("%w", err)
+	case err != nil && ctx.Err() != nil && m != nil:
+		return &exitError{exitHarness, fmt.Errorf("%w; what was run is in %s: the same command with --into %[2]s goes on with it", err, dir)}
 	case err != nil:
 		return &exitError{exitHarness, err}
 	}
@@ -107,7 +109,7 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 		}
 	}
 	fmt.Fprintf(out, "the runs are in %s\n", dir)
-	if !m.Good() {
+	if !m.Good(chosen) {
 		return &exitError{status: 1}
 	}
 	return nil
