@@ -87,6 +87,16 @@ func (b Builder) Mutant(ctx context.Context, m Mutant, healthy string) (bin stri
 	return bin, nil
 }
 
+// remove removes what was built for m: the binaries of all of them are gigabytes.
+func (b Builder) remove(m Mutant) error {
+	for _, x := range []Mutant{m, m.control()} {
+		if err := os.RemoveAll(filepath.Join(b.Scratch, x.Name)); err != nil {
+			return fmt.Errorf("remove the build of %s: %w", x.Name, err)
+		}
+	}
+	return nil
+}
+
 // Check applies and compiles m, and links nothing.
 func (b Builder) Check(ctx context.Context, m Mutant) error {
 	overlay, err := b.overlay(m, filepath.Join(b.Scratch, m.Name))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"fenceproof/checker/run"
 )
 
 // A whole matrix takes most of an hour. One that was cut short, or in which a patch or a plan was mended, is gone on with
@@ -23,10 +24,10 @@ import (
 // ErrInto says that a matrix cannot be gone on with in a folder.
 var ErrInto = errors.New("the matrix there cannot be gone on with")
 
-// folder is where a matrix and its runs are. It is nobody else's until it is closed.
+// folder is where a matrix and its runs are. It is nobody else's until it is released.
 type folder struct {
-	path string
-	lock *os.File
+	path    string
+	release func()
 }
 
 // open makes the folder of a new matrix, or finds the one that o goes on with, and reads what is there. It must be of this
@@ -39,25 +40,18 @@ func open(o Options, sources Sources, now time.Time) (d *folder, m *Matrix, err 
 	if err := os.MkdirAll(d.path, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("make the folder of the runs: %w", err)
 	}
-	if d.lock, err = os.Open(d.path); err != nil {
-		return nil, nil, fmt.Errorf("open the folder of the runs: %w", err)
-	}
-	switch err = syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	switch d.release, err = run.Occupy(d.path); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = fmt.Errorf("%w: another process runs mutants into %s; wait for its end, or end it with Ctrl-C", ErrInto, d.path)
+		return nil, nil, fmt.Errorf("%w: another process runs mutants into %s; wait for its end, or end it with Ctrl-C", ErrInto, d.path)
 	case err != nil:
-		err = fmt.Errorf("lock the folder of the runs: %w", err)
-	default:
-		m, err = d.read(sources)
+		return nil, nil, err
 	}
-	if err != nil {
-		return nil, nil, errors.Join(err, d.close())
+	if m, err = d.read(sources); err != nil {
+		d.release()
+		return nil, nil, err
 	}
 	return d, m, nil
 }
-
-// close lets others have the folder.
-func (d *folder) close() error { return d.lock.Close() }
 
 // read reads the matrix in the folder, and gives an empty one where nothing is there.
 func (d *folder) read(sources Sources) (*Matrix, error) {
@@ -92,16 +86,18 @@ func (d *folder) other(why string, args ...any) error {
 	return fmt.Errorf("%w: that in %s: %w; begin in another folder", ErrInto, d.path, fmt.Errorf(why, args...))
 }
 
-// empty fails where something else is there than a matrix.
+// empty fails where something else is there than a matrix: hidden files aside, of which one keeps others out.
 func (d *folder) empty() error {
-	names, err := d.lock.Readdirnames(1)
-	switch {
-	case len(names) > 0:
-		return fmt.Errorf("%w: %s holds %s and no %s; name the folder of a matrix, or one that is empty", ErrInto, d.path, names[0], MatrixFile)
-	case errors.Is(err, io.EOF):
-		return nil
+	all, err := os.ReadDir(d.path)
+	if err != nil {
+		return fmt.Errorf("read the folder of the runs: %w", err)
 	}
-	return fmt.Errorf("read the folder of the runs: %w", err)
+	for _, e := range all {
+		if !strings.HasPrefix(e.Name(), ".") {
+			return fmt.Errorf("%w: %s holds %s and no %s; name the folder of a matrix, or one that is empty", ErrInto, d.path, e.Name(), MatrixFile)
+		}
+	}
+	return nil
 }
 
 // write replaces the matrix in the folder in one step.
@@ -146,24 +142,33 @@ func (m Mutant) digest(patch []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%x %x", sha256.Sum256(text), sha256.Sum256(patch))))
 }
 
-// refresh leaves what was run with the patches and plans that these mutants have now, and sums it up anew. Where the harness
-// failed before a run began nothing was run.
+// refresh has in the matrix what was run with the patches and plans that these mutants have now, and sums it up anew. What
+// was run with others is superseded. Where the harness failed before there was a run, nothing was run.
 func (m *Matrix) refresh(mutants []Mutant) {
-	var rows []Row
-	for _, old := range m.Rows {
+	rows, controls := slices.Concat(m.Rows, m.Superseded.Rows), slices.Concat(m.Controls, m.Superseded.Controls)
+	m.Rows, m.Controls, m.Superseded = nil, nil, Superseded{}
+	for _, old := range rows {
 		i := slices.IndexFunc(mutants, func(x Mutant) bool { return x.Name == old.Name && x.inputs() == old.Inputs })
 		if i < 0 {
+			m.Superseded.Rows = append(m.Superseded.Rows, old)
 			continue
 		}
 		row := rowOf(mutants[i])
-		row.Trials, row.Cost = old.Trials, old.Cost
-		if n := slices.IndexFunc(row.Trials, func(t Trial) bool { return t.Run == "" }); n >= 0 {
-			row.Trials = row.Trials[:n]
-		}
+		row.Cost = old.Cost
+		row.Trials = slices.DeleteFunc(slices.Clone(old.Trials), func(t Trial) bool { return t.Run == "" })
 		row.conclude()
-		rows = append(rows, row)
+		m.put(row)
 	}
-	m.Rows = rows
+	for _, c := range controls {
+		switch now := (Mutant{Name: c.With, Plan: c.Plan}); {
+		case c.Run == "":
+		case c.With == "" && c.Inputs == now.controlInputs(),
+			slices.ContainsFunc(mutants, func(x Mutant) bool { return x.Name == c.With && x.controlInputs() == c.Inputs }):
+			m.Controls = append(m.Controls, c)
+		default:
+			m.Superseded.Controls = append(m.Superseded.Controls, c)
+		}
+	}
 }
 
 // begun is x's row, which is to be run under these seeds, with what was run of it before.

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"fenceproof/checker/run"
 )
 
 // begun is the folder of a matrix in which each of these mutants was run under so many of its seeds, and survived every time:
@@ -21,7 +24,7 @@ func begun(t *testing.T, seeds int, mutants []Mutant, change func(*Matrix)) stri
 		t.Fatal(err)
 	}
 	m.Parts, m.Cost = []time.Time{time.Unix(0, 0)}, time.Hour
-	r := newRunner(Options{}, d, m, mutants, Builder{}, time.Now())
+	r := newRunner(Options{Root: root(t)}, d, m, mutants, Builder{}, time.Now())
 	for _, x := range mutants {
 		row := rowOf(x)
 		for _, seed := range x.Seeds[:min(seeds, len(x.Seeds))] {
@@ -35,7 +38,8 @@ func begun(t *testing.T, seeds int, mutants []Mutant, change func(*Matrix)) stri
 	if change != nil {
 		change(m)
 	}
-	if err := errors.Join(err, d.write(m), d.close()); err != nil {
+	err = errors.Join(err, d.write(m))
+	if d.release(); err != nil {
 		t.Fatal(err)
 	}
 	return d.path
@@ -105,7 +109,13 @@ func TestWhatWasRunBeforeIsNotRunAgainWhateverItCameTo(t *testing.T) {
 func TestAMatrixThatWasCutShortIsGoneOnWithSeedBySeed(t *testing.T) {
 	one := mutants(t, "takeover-keeps-token")
 	one[0].Seeds = one[0].Seeds[:3]
-	dir := begun(t, 1, one, nil)
+	dir := begun(t, 1, one, func(m *Matrix) {
+		for _, seed := range one[0].Seeds[1:] { // which saves the healthy build two runs
+			c := m.Controls[0]
+			c.Seed = seed
+			m.Controls = append(m.Controls, c)
+		}
+	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupt := errors.New("interrupted")
 	o := Options{Root: root(t), Into: dir, Out: writerFunc(func(line string) {
@@ -129,7 +139,7 @@ func TestAMatrixThatWasCutShortIsGoneOnWithSeedBySeed(t *testing.T) {
 	if len(got.Trials) != 3 || got.Trials[0].Outcome != Survived || got.Trials[1].Run != half.Rows[0].Trials[1].Run || got.Trials[2].Outcome != Killed || m.Good(one) {
 		t.Errorf("%+v", got)
 	}
-	if len(m.Parts) != 3 || len(m.Controls) != 3 || m.Controls[0].Run != "a-run" {
+	if len(m.Parts) != 3 || len(m.Controls) != 3 || m.Controls[2].Run != "a-run" {
 		t.Errorf("%d parts, controls %+v", len(m.Parts), m.Controls)
 	}
 }
@@ -149,14 +159,36 @@ func TestWhatWasMendedIsRunAgain(t *testing.T) {
 		m.put(row)
 	}
 	m.Rows[2].Trials[1] = Trial{Seed: 2, Outcome: NoVerdict, Why: "no space"}
+	m.Controls = []Control{{Plan: "hammer", Inputs: "before it was mended", Trial: Trial{Outcome: Dirty, Run: "a-run"}}}
+	was := slices.Clone(m.Rows)
 	some[0].text = append([]byte("# mended\n"), some[0].text...)
 	some[1].Plan = "late-post"
 	m.refresh(some)
-	for i, want := range []int{0, 0, 1, len(some[3].Seeds)} {
+	for i, want := range []int{0, 0, len(some[2].Seeds) - 1, len(some[3].Seeds)} {
 		row := m.begun(some[i], some[i].Seeds)
-		if len(row.Trials) != want || (row.Outcome == Killed) != (want == len(row.Seeds)) {
+		if len(row.Trials) != want || (row.Outcome == Killed) != (want == len(row.Seeds)) || len(row.left()) != len(row.Seeds)-want {
 			t.Errorf("%s counts as run under %d seeds, want %d, and as %s", row.Name, len(row.Trials), want, row.Outcome)
 		}
+	}
+	if len(m.Controls) != 0 {
+		t.Errorf("a control of another plan counts: %+v", m.Controls)
+	}
+	// Put back, it is what was run.
+	some[0].text, some[1].Plan = some[0].text[len("# mended\n"):], was[1].Plan
+	m.refresh(some)
+	if len(m.Rows) != 4 || len(m.Rows[0].left()) != 0 || len(m.Rows[1].left()) != 0 || len(m.Superseded.Rows) != 0 || len(m.Superseded.Controls) != 1 {
+		t.Errorf("put back: %d rows, superseded %+v", len(m.Rows), m.Superseded)
+	}
+}
+
+func TestATrialStandsInThePlaceOfItsSeed(t *testing.T) {
+	r := Row{Must: []string{"INV-02"}, Seeds: []uint64{1, 2, 3}, Trials: []Trial{{Seed: 1, Outcome: Survived}, {Seed: 3, Outcome: Killed}}}
+	if left := r.left(); !slices.Equal(left, []uint64{2}) {
+		t.Fatalf("left are %v", left)
+	}
+	r.add(Trial{Seed: 2, Outcome: Killed, Cost: 5})
+	if r.Trials[1].Seed != 2 || len(r.left()) != 0 || r.Cost != 5 || r.Outcome != Survived {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -165,7 +197,7 @@ func TestAHealthyBuildsRunUnderAnotherPlanIsNotComparedWith(t *testing.T) {
 	r := &runner{folder: &folder{path: t.TempDir()}, controls: map[control]*Control{{plan: "hammer", seed: 1}: stale}, matrix: &Matrix{Versions: map[string]string{}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // so that another run ends at once
-	if got := r.healthyRun(ctx, t.TempDir(), Mutant{Plan: "hammer"}, 1); got == &stale.Trial || got.Outcome == Masked {
+	if got, err := r.healthyRun(ctx, t.TempDir(), Mutant{Plan: "hammer"}, 1); err != nil || got == &stale.Trial || got.Outcome == Masked {
 		t.Errorf("the run under the earlier plan was taken: %+v", got)
 	}
 }
@@ -173,15 +205,33 @@ func TestAHealthyBuildsRunUnderAnotherPlanIsNotComparedWith(t *testing.T) {
 func TestADirtyControlIsNotForgottenWithItsMutant(t *testing.T) {
 	some := mutants(t, "absent-too-early,release-by-key")
 	dir := begun(t, 1, some, func(m *Matrix) {
-		m.Controls[len(m.Controls)-1].Outcome = Dirty // that of release-by-key
+		m.Controls[0].Outcome = Dirty // that of release-by-key
 		m.Rows[1].Inputs = "before it was mended"
 	})
 	if _, _, err := Run(t.Context(), Options{Root: root(t), Into: dir, Seeds: 1, Out: t.Output()}, some[:1]); err != nil {
 		t.Fatal(err)
 	}
 	m := stored(t, dir)
-	if len(m.Rows) != 1 || len(m.Controls) != 2 || m.Controls[1].Outcome != Dirty || !strings.Contains(m.conditions(), "1 not clean") {
+	if len(m.Rows) != 1 || len(m.Controls) != 2 || m.Controls[0].Outcome != Dirty || m.Controls[0].Plan != some[1].Plan || !strings.Contains(m.conditions(), "1 not clean") {
 		t.Errorf("%d rows; %s; %+v", len(m.Rows), m.conditions(), m.Controls)
+	}
+}
+
+func TestAFolderInWhichMutantsAreRunIsNotCleanedAway(t *testing.T) {
+	runs := t.TempDir()
+	d, m, err := open(Options{Runs: runs}, Sources{}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.write(m); err != nil {
+		t.Fatal(err)
+	}
+	if n, busy, err := run.Clean(runs, 0); n != 0 || len(busy) != 1 || err != nil {
+		t.Errorf("%d were removed, %v are busy, %v", n, busy, err)
+	}
+	d.release()
+	if n, busy, err := run.Clean(runs, 0); n != 1 || len(busy) != 0 || err != nil {
+		t.Errorf("after its end %d were removed, %v are busy, %v", n, busy, err)
 	}
 }
 
@@ -208,7 +258,7 @@ func TestAMatrixOfOtherSourcesOrAnotherMachineIsNotGoneOnWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
+	defer d.release()
 	if _, _, err := open(Options{Into: dir}, Sources{}, time.Now()); !errors.Is(err, ErrInto) || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("two at once: %v", err)
 	}

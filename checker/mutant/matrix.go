@@ -1,6 +1,7 @@
 package mutant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,19 @@ type Matrix struct {
 	Machine Machine       `json:"machine"`
 	Cost    time.Duration `json:"cost"`    // of everything, controls and builds included
 	Rows    []Row         `json:"mutants"` // in the order of their names
-	// Controls are the runs of the healthy build, one per plan and seed.
+	// Controls are the runs of the healthy build, one per plan and seed, and one for a mutant of whose patch it has a part.
 	Controls []Control `json:"controls"`
+	// Superseded is what was run with patches and plans that are no longer those; should they be again, it counts again.
+	Superseded Superseded `json:"superseded,omitzero"`
 	// Versions are those of the databases and whatever else a run names; all runs have the same.
 	Versions map[string]string `json:"versions"`
 	Sources  Sources           `json:"sources"` // what it was made from
+}
+
+// Superseded are rows and controls that are none of the matrix as it is.
+type Superseded struct {
+	Rows     []Row     `json:"mutants,omitempty"`
+	Controls []Control `json:"controls,omitempty"`
 }
 
 // Machine is the kind of machine that the times were measured on.
@@ -79,7 +88,7 @@ type Row struct {
 	// Median and Worst are of the killed runs' times to detection.
 	Median time.Duration `json:"median"`
 	Worst  time.Duration `json:"worst"`
-	Cost   time.Duration `json:"cost"` // builds and runs, without the controls
+	Cost   time.Duration `json:"cost"` // builds and runs, without the runs of the healthy build
 	Trials []Trial       `json:"trials"`
 }
 
@@ -118,13 +127,14 @@ func Run(ctx context.Context, o Options, mutants []Mutant) (m *Matrix, dir strin
 	if err != nil {
 		return nil, "", err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer d.release()
 	scratch, err := os.MkdirTemp("", "fenceproof-mutants-")
 	if err != nil {
 		return nil, "", fmt.Errorf("make a folder for the builds: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	r := newRunner(o, d, m, append(known, mutants...), Builder{Root: o.Root, Scratch: scratch}, began)
+	fmt.Fprintf(o.Out, "%d mutants, into %s\n", len(mutants), d.path)
 	if err := r.write(); err != nil { // so that the folder can be gone on with from the beginning
 		return nil, "", err
 	}
@@ -175,6 +185,20 @@ func (t Trial) String() string {
 	return string(t.Outcome)
 }
 
+// left is under which of its seeds it was not run.
+func (r *Row) left() []uint64 {
+	return slices.DeleteFunc(slices.Clone(r.Seeds), func(seed uint64) bool {
+		return slices.ContainsFunc(r.Trials, func(t Trial) bool { return t.Seed == seed })
+	})
+}
+
+// add puts a trial into its place among the others, and sums up.
+func (r *Row) add(t Trial) {
+	i, _ := slices.BinarySearchFunc(r.Trials, t.Seed, func(t Trial, seed uint64) int { return cmp.Compare(t.Seed, seed) })
+	r.Trials, r.Cost = slices.Insert(r.Trials, i, t), r.Cost+t.Cost
+	r.conclude()
+}
+
 // conclude sums up the trials: a mutant is killed, or masked, if it is in every one of them, under all of its seeds.
 func (r *Row) conclude() {
 	r.Outcome, r.Why, r.KilledBy, r.Also, r.Median, r.Worst = "", "", nil, nil, 0, 0
@@ -200,8 +224,8 @@ func (r *Row) conclude() {
 			}
 		}
 	}
-	if whole := len(r.Trials) > 0 && len(r.Trials) >= len(r.Seeds); !whole && (r.Outcome == "" || r.Outcome.Good()) {
-		r.Outcome, r.Why = NoVerdict, fmt.Sprintf("it was run under %d of %d seeds", len(r.Trials), len(r.Seeds))
+	if left := len(r.left()); (left > 0 || len(r.Trials) == 0) && (r.Outcome == "" || r.Outcome.Good()) {
+		r.Outcome, r.Why = NoVerdict, fmt.Sprintf("it was run under %d of %d seeds", len(r.Seeds)-left, len(r.Seeds))
 	}
 	if len(times) > 0 {
 		slices.Sort(times)
@@ -210,6 +234,9 @@ func (r *Row) conclude() {
 	slices.Sort(r.KilledBy)
 	slices.Sort(r.Also)
 }
+
+// control is where c stands among all.
+func (c Control) control() control { return control{plan: c.Plan, seed: c.Seed, with: c.With} }
 
 // control is the run of the healthy build beside the row's under a seed.
 func (r Row) control(seed uint64) control {

@@ -166,8 +166,11 @@ func TestThatNothingFellOfAMaskedMutantCountsOnlyWhereItWasPutToTheTest(t *testi
 
 func TestAMaskIsOneOnlyWhereTheMutantWithoutItWasKilled(t *testing.T) {
 	bare := func(trials ...Trial) []Row {
-		r := Row{Name: "bare", Seeds: []uint64{1, 2}, Trials: trials}
-		r.conclude()
+		r := Row{Name: "bare", Seeds: []uint64{1, 2}}
+		for i, t := range trials {
+			t.Seed = r.Seeds[i]
+			r.add(t)
+		}
 		return []Row{r}
 	}
 	killed, survived := Trial{Outcome: Killed}, Trial{Outcome: Survived}

@@ -43,7 +43,7 @@ func TestMutantsAreKilledByWhatTheirPatchesNameAndByNothingElse(t *testing.T) {
 	if got := m.Rows[2]; got.Outcome != NoBuild || !strings.Contains(got.Why, "main.go") {
 		t.Errorf("one that does not compile: %s, %s", got.Outcome, got.Why)
 	}
-	if got := m.Rows[3]; got.Outcome != NoBoot || !strings.Contains(got.Why, "rail-stub") {
+	if got := m.Rows[3]; got.Outcome != NoBoot || !strings.Contains(got.Why, "rail-stub") || got.Trials[0].Run == "" {
 		t.Errorf("one that does not start: %s, %s", got.Outcome, got.Why)
 	}
 	if got := m.Rows[4]; got.Outcome != NoApply {
@@ -60,12 +60,12 @@ func TestAMutantWhoseControlIsNotCleanIsNoKill(t *testing.T) {
 		{plan: "hammer", seed: 1}: {Inputs: hammer.controlInputs(), Trial: Trial{Outcome: Dirty, Why: "INV-04 violated"}},
 		{plan: "hammer", seed: 2}: {Inputs: hammer.controlInputs(), Trial: Trial{Outcome: Masked, Met: map[string]int64{"takeovers": 3}}},
 	}}
-	trial := r.mutantRun(t.Context(), builds{}, Mutant{Plan: "hammer"}, 1)
-	if trial.Outcome != Dirty || !strings.Contains(trial.Why, "INV-04 violated") {
+	trial, err := r.mutantRun(t.Context(), builds{}, Mutant{Plan: "hammer"}, 1)
+	if err != nil || trial.Outcome != Dirty || !strings.Contains(trial.Why, "INV-04 violated") {
 		t.Errorf("%+v", trial)
 	}
-	trial = r.mutantRun(t.Context(), builds{}, Mutant{Plan: "hammer", Meets: []string{"takeovers", "duplicates_refused"}}, 2)
-	if trial.Outcome != Dirty || !strings.Contains(trial.Why, "it has not met duplicates_refused") {
+	trial, err = r.mutantRun(t.Context(), builds{}, Mutant{Plan: "hammer", Meets: []string{"takeovers", "duplicates_refused"}}, 2)
+	if err != nil || trial.Outcome != Dirty || !strings.Contains(trial.Why, "it has not met duplicates_refused") {
 		t.Errorf("%+v", trial)
 	}
 }

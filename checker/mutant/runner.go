@@ -19,7 +19,6 @@ type runner struct {
 	Options
 	folder *folder
 	matrix *Matrix
-	known  []Mutant // those whose controls stay in the matrix
 	build  Builder
 	began  time.Time
 	before time.Duration // cost of the parts before this one
@@ -31,19 +30,29 @@ type runner struct {
 
 func newRunner(o Options, d *folder, m *Matrix, known []Mutant, b Builder, began time.Time) *runner {
 	m.refresh(known)
-	r := &runner{Options: o, folder: d, matrix: m, known: known, build: b, began: began, before: m.Cost, controls: map[control]*Control{}}
+	r := &runner{Options: o, folder: d, matrix: m, build: b, began: began, before: m.Cost, controls: map[control]*Control{}}
 	for _, c := range m.Controls {
-		if c.Run != "" { // else the harness failed before there was a run
-			r.controls[control{plan: c.Plan, seed: c.Seed, with: c.With}] = &c
-		}
+		r.controls[c.control()] = &c
 	}
 	return r
 }
 
-// write puts what was run so far into the folder.
+// write puts what was run so far into the folder, unless it was not run with what all others were.
 func (r *runner) write() error {
+	if err := errors.Join(r.unlike, r.matrix.Sources.same(r.Root)); err != nil {
+		return err
+	}
 	r.matrix.Controls = r.report()
+	if r.healthy != "" {
+		r.matrix.Cost = r.before + time.Since(r.began)
+	}
 	return r.folder.write(r.matrix)
+}
+
+// keep puts a row with a new outcome into the matrix, and what was run so far into the folder.
+func (r *runner) keep(row Row) error {
+	r.matrix.put(row)
+	return r.write()
 }
 
 // row builds one mutant and runs it under those of its seeds that it was not run under before.
@@ -53,16 +62,18 @@ func (r *runner) row(ctx context.Context, x Mutant) (err error) {
 		seeds = seeds[:min(r.Seeds, len(seeds))]
 	}
 	row := r.matrix.begun(x, seeds)
-	if len(row.Trials) >= len(seeds) {
+	left := row.left()
+	if len(left) == 0 {
 		fmt.Fprintf(r.Out, "%-32s was run before: %s\n", x.Name, row.summary())
 		r.matrix.put(row)
 		return nil
 	}
-	if err := r.first(ctx); err != nil {
+	if err := errors.Join(r.first(ctx), r.unchanged(ctx)); err != nil {
 		return err
 	}
 	began := time.Now()
 	bin, err := r.builds(ctx, x)
+	defer func() { err = errors.Join(err, r.build.remove(x)) }()
 	row.Cost += time.Since(began)
 	if ctx.Err() != nil {
 		return nil
@@ -75,13 +86,12 @@ func (r *runner) row(ctx context.Context, x Mutant) (err error) {
 		fmt.Fprintf(r.Out, "%-32s %s: %s\n", x.Name, row.Outcome, row.Why)
 		return r.keep(row)
 	}
-	for _, seed := range seeds[len(row.Trials):] {
-		t := r.mutantRun(ctx, bin, x, seed)
-		if ctx.Err() != nil {
-			return nil
+	for _, seed := range left {
+		t, err := r.mutantRun(ctx, bin, x, seed)
+		if err != nil || ctx.Err() != nil {
+			return err
 		}
-		row.Trials, row.Cost = append(row.Trials, t), row.Cost+t.Cost
-		row.conclude()
+		row.add(t)
 		fmt.Fprintf(r.Out, "%-32s seed %d: %s\n", x.Name, seed, t)
 		if err := r.keep(row); err != nil {
 			return err
@@ -100,6 +110,18 @@ func (r *runner) first(ctx context.Context) (err error) {
 		r.matrix.Parts = append(r.matrix.Parts, r.began)
 	}
 	return err
+}
+
+// unchanged fails where the sources are no longer those that the matrix is of; a new file is none of them, either.
+func (r *runner) unchanged(ctx context.Context) error {
+	now, err := sourcesOf(ctx, r.Root)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	if f := r.matrix.Sources.changed(now); f != "" {
+		return errChanged(f)
+	}
+	return nil
 }
 
 // builds builds x, and what it is compared with where that is not the healthy build as it is.
@@ -149,10 +171,10 @@ func (r *runner) compare(versions map[string]string) {
 
 // healthyRun is the healthy build under m's plan and a seed, once for all mutants that share them. It has to pass, and
 // every step of a script has to have had its effect: otherwise the same plan proves nothing about the mutant.
-func (r *runner) healthyRun(ctx context.Context, bin string, m Mutant, seed uint64) *Trial {
+func (r *runner) healthyRun(ctx context.Context, bin string, m Mutant, seed uint64) (*Trial, error) {
 	at, inputs := rowOf(m).control(seed), m.controlInputs()
 	if c := r.controls[at]; c != nil && c.Inputs == inputs {
-		return &c.Trial
+		return &c.Trial, nil
 	}
 	v, w, cost, err := r.verify(ctx, bin, m, seed, nil)
 	t := Trial{Seed: seed, Outcome: Masked, Cost: cost}
@@ -168,21 +190,26 @@ func (r *runner) healthyRun(ctx context.Context, bin string, m Mutant, seed uint
 	if v != nil {
 		t.Run, t.Steps, t.Met = v.ID, w.Steps, dangers(v)
 	}
-	if ctx.Err() == nil {
-		r.controls[at] = &Control{Plan: at.plan, With: at.with, Inputs: inputs, Trial: t}
+	if ctx.Err() != nil {
+		return &t, nil
 	}
-	return &t
+	r.controls[at] = &Control{Plan: at.plan, With: at.with, Inputs: inputs, Trial: t}
+	return &t, r.write()
 }
 
-// mutantRun is a mutant's build under its plan and a seed.
-func (r *runner) mutantRun(ctx context.Context, bin builds, m Mutant, seed uint64) Trial {
-	c := r.healthyRun(ctx, bin.healthy, m, seed)
+// mutantRun is a mutant's build under its plan and a seed. An error is one of the matrix, and no outcome; when ctx has ended
+// the trial is none.
+func (r *runner) mutantRun(ctx context.Context, bin builds, m Mutant, seed uint64) (Trial, error) {
+	c, err := r.healthyRun(ctx, bin.healthy, m, seed)
+	if err != nil || ctx.Err() != nil {
+		return Trial{}, err
+	}
 	why := c.Why
 	if unmet := m.unmet(c.Met); c.Outcome == Masked && len(unmet) > 0 {
 		why = "it has not met " + strings.Join(unmet, ", ")
 	}
 	if why != "" {
-		return Trial{Seed: seed, Outcome: Dirty, Why: "the healthy build under the same plan and seed: " + why, Run: c.Run}
+		return Trial{Seed: seed, Outcome: Dirty, Why: "the healthy build under the same plan and seed: " + why, Run: c.Run}, nil
 	}
 	var expect *verdict.Expectation
 	if m.MaskedBy == "" {
@@ -192,32 +219,17 @@ func (r *runner) mutantRun(ctx context.Context, bin builds, m Mutant, seed uint6
 	p, _ := m.plan(seed) // it was read before
 	t := judge(m, len(p.Steps), v, w, err)
 	t.Seed, t.Cost = seed, cost
-	return t
-}
-
-// keep puts a row with a new outcome into the matrix, unless what it was run with is not what all others were.
-func (r *runner) keep(row Row) error {
-	if err := errors.Join(r.unlike, r.matrix.Sources.same(r.Root)); err != nil {
-		return err
+	if v != nil {
+		t.Run = v.ID
 	}
-	r.matrix.put(row)
-	r.matrix.Cost = r.before + time.Since(r.began)
-	return r.write()
+	return t, nil
 }
 
-// report lists the controls in the order of their plans and seeds: all that a mutant, as it is now, could be compared with,
-// whether it was run or not. What is known of the healthy build is not forgotten.
+// report lists the controls in the order of their plans and seeds.
 func (r *runner) report() []Control {
 	var all []Control
-	listed := map[control]bool{}
-	for _, x := range r.known {
-		for _, seed := range x.Seeds {
-			at := rowOf(x).control(seed)
-			if c := r.controls[at]; c != nil && c.Inputs == x.controlInputs() && !listed[at] {
-				listed[at] = true
-				all = append(all, *c)
-			}
-		}
+	for _, c := range r.controls {
+		all = append(all, *c)
 	}
 	slices.SortFunc(all, func(a, b Control) int {
 		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.With, b.With), cmp.Compare(a.Seed, b.Seed))

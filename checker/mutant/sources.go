@@ -105,9 +105,13 @@ func (s Sources) same(root string) error {
 		return err
 	}
 	if f := s.changed(now); f != "" {
-		return fmt.Errorf("%s was changed while mutants of it were run; put it back, or begin another matrix", f)
+		return errChanged(f)
 	}
 	return nil
+}
+
+func errChanged(file string) error {
+	return fmt.Errorf("%s was changed, made or removed while mutants were run; put it back, or begin another matrix", file)
 }
 
 // fresh fails where this program, built at the time built, is older than the sources at root, or has other patches or

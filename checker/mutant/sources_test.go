@@ -61,8 +61,16 @@ func TestSourcesThatAreChangedWhileTheirMutantsRunEndTheMatrix(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(module, "a.go"), []byte("package b"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.keep(Row{Name: "two"}); err == nil || !strings.Contains(err.Error(), "a.go was changed") || len(r.matrix.Rows) != 1 {
-		t.Errorf("got %v and %d rows", err, len(r.matrix.Rows))
+	if err := r.keep(Row{Name: "two"}); err == nil || !strings.Contains(err.Error(), "a.go was changed") || len(stored(t, r.folder.path).Rows) != 1 {
+		t.Errorf("got %v and %d rows", err, len(stored(t, r.folder.path).Rows))
+	}
+	r = &runner{Options: Options{Root: root(t)}, matrix: &Matrix{Sources: theSources(t)}}
+	if err := r.unchanged(t.Context()); err != nil {
+		t.Errorf("while nothing was made: %v", err)
+	}
+	delete(r.matrix.Sources, "checker/mutant/trial.go")
+	if err := r.unchanged(t.Context()); err == nil || !strings.Contains(err.Error(), "trial.go was changed, made or removed") {
+		t.Errorf("after a file was made: %v", err)
 	}
 }
 
@@ -74,8 +82,8 @@ func TestRunsOnOtherDatabasesAreNotPutBesideOneAnother(t *testing.T) {
 		t.Fatalf("while all had the same: %v", err)
 	}
 	r.compare(map[string]string{"postgres": "17.1"})
-	if err := r.keep(Row{Name: "two"}); err == nil || !strings.Contains(err.Error(), "postgres 17.1") || len(r.matrix.Rows) != 1 {
-		t.Errorf("got %v and %d rows", err, len(r.matrix.Rows))
+	if err := r.keep(Row{Name: "two"}); err == nil || !strings.Contains(err.Error(), "postgres 17.1") || len(stored(t, r.folder.path).Rows) != 1 {
+		t.Errorf("got %v and %d rows", err, len(stored(t, r.folder.path).Rows))
 	}
 }
 

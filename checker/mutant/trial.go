@@ -79,7 +79,7 @@ func judge(m Mutant, steps int, v *verdict.Run, w *run.Watch, err error) Trial {
 	case err != nil:
 		return Trial{Outcome: NoVerdict, Why: err.Error()}
 	}
-	t := Trial{Run: v.ID, Steps: w.Steps, Met: dangers(v)}
+	t := Trial{Steps: w.Steps, Met: dangers(v)}
 	for _, i := range v.Invariants {
 		if i.Status != verdict.Violated {
 			continue

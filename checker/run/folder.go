@@ -49,8 +49,9 @@ func makeFolder(c Config) (id, dir string, err error) {
 	return "", "", fmt.Errorf("make the run's folder: %w", err)
 }
 
-// occupy marks the run's folder as in use until the process ends or release is called, so that Clean leaves it alone.
-func occupy(dir string) (release func(), err error) {
+// Occupy marks the folder of a run, or of a series of runs, as in use until the process ends or release is called, so that
+// Clean leaves it alone. It wraps EWOULDBLOCK where another process has marked it.
+func Occupy(dir string) (release func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("mark the run's folder as in use: %w", err)

@@ -67,7 +67,7 @@ func MeasureLoad(ctx context.Context, l Load) (out Loaded, err error) {
 	if err != nil {
 		return out, err
 	}
-	release, err := occupy(dir)
+	release, err := Occupy(dir)
 	if err != nil {
 		return out, err
 	}

@@ -68,7 +68,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	release, err := occupy(dir)
+	release, err := Occupy(dir)
 	if err != nil {
 		return nil, err
 	}

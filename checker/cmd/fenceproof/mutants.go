@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"fenceproof/checker/mutant"
 
@@ -28,7 +29,8 @@ func mutantsCommand() *cobra.Command {
 it, and checks that exactly the right invariants fall, and that the healthy build passes under the same plan and seed.
 
 A matrix that was cut short, or in which a patch or a plan had to be mended, is gone on with by --into and its folder: what
-was run there with the same patch and plan is not run again, whatever it came to. The sources must be the same.
+was run there with the same patch and plan is not run again, whatever it came to. The machine, the databases and the sources
+must be the same.
 
 Exit status: 0 every mutant was killed or is masked as its patch says, 1 one was not, 254 wrong usage, 255 the harness
 itself failed.`,
@@ -54,8 +56,14 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 	if err := usable(f.runs); err != nil {
 		return err
 	}
-	if f.into != "" {
-		if err := folder("--into", f.into); err != nil {
+	if c.Flags().Changed("into") && f.into == "" {
+		return usage("--into needs the folder of a matrix")
+	}
+	if err := folder("--into", f.into); err != nil {
+		return err
+	}
+	if f.doc != "" {
+		if err := folder("--doc", filepath.Dir(f.doc)); err != nil {
 			return err
 		}
 	}
@@ -91,22 +99,20 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 	}
 	m, dir, err := mutant.Run(ctx, mutant.Options{Root: root, Runs: f.runs, Into: f.into, Seeds: f.seeds, Out: out}, chosen)
 	switch {
-	case errors.Is(err, mutant.ErrInto):
-		return usage("--into: %w", err)
-	case errors.Is(err, mutant.ErrStale):
+	case errors.Is(err, mutant.ErrInto), errors.Is(err, mutant.ErrStale):
 		return usage("%w", err)
-	case err != nil && ctx.Err() != nil && m != nil:
-		return &exitError{exitHarness, fmt.Errorf("%w; what was run is in %s: the same command with --into %[2]s goes on with it", err, dir)}
+	case err != nil && dir != "":
+		return &exitError{exitHarness, fmt.Errorf("%w; what was run is in %s, and the same command with --into %[2]s goes on with it", err, dir)}
 	case err != nil:
-		return &exitError{exitHarness, err}
-	}
-	if err := m.Print(out); err != nil {
 		return &exitError{exitHarness, err}
 	}
 	if f.doc != "" {
 		if err := os.WriteFile(f.doc, []byte(m.Markdown()), 0o644); err != nil {
 			return &exitError{exitHarness, fmt.Errorf("write the matrix: %w", err)}
 		}
+	}
+	if err := m.Print(out); err != nil {
+		return &exitError{exitHarness, err}
 	}
 	fmt.Fprintf(out, "the runs are in %s\n", dir)
 	if !m.Good(chosen) {
