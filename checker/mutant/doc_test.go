@@ -60,7 +60,7 @@ func TestAPageThatTheMatrixDidNotWriteIsFound(t *testing.T) {
 
 // The parts of the page that a run decides.
 var (
-	conditionsLine = regexp.MustCompile(`^\d+ [A-Z][a-z]+ \d{4}(?:, in \d+ parts until \d+ [A-Z][a-z]+ \d{4})?, \w+/\w+ with \d+ cores, go\S+; [1-9]\d* runs of the healthy build, 0 not clean; \S+ in all\.$`)
+	conditionsLine = regexp.MustCompile(`^\d+ [A-Z][a-z]+ \d{4}(?:, in \d+ parts(?: until \d+ [A-Z][a-z]+ \d{4})?)?, \w+/\w+ with \d+ cores, go\S+; [1-9]\d* runs of the healthy build, 0 not clean; \S+ in all\.$`)
 	rowLine        = regexp.MustCompile(`^(\| \[\S+\]\(#\S+\) \| [^|;]+(?:; see \S+)?)(?:; also ([^|;]+))? \| (\d+) \| (?:–|[\d.]+ s) \| (?:–|[\d.]+ s) \| [\d.]+ s \|$`)
 	sentenceLine   = regexp.MustCompile(`^- Under seed \d+: “.+”$`)
 )

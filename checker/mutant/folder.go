@@ -33,9 +33,9 @@ type folder struct {
 // open makes the folder of a new matrix, or finds the one that o goes on with, and reads what is there. It must be of this
 // machine and of these sources.
 func open(o Options, sources Sources, now time.Time) (d *folder, m *Matrix, err error) {
-	d = &folder{path: o.Into}
+	d = &folder{path: o.Into} // its own name is none that a run has: what removes old runs leaves it
 	if o.Into == "" {
-		d.path = filepath.Join(o.Runs, now.UTC().Format("20060102T150405.000Z")+"-mutants")
+		d.path = filepath.Join(o.Runs, "mutants-"+now.UTC().Format("20060102T150405.000Z"))
 	}
 	if err := os.MkdirAll(d.path, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("make the folder of the runs: %w", err)

@@ -63,11 +63,14 @@ func (m *Matrix) when() string {
 	if len(m.Parts) == 0 {
 		return "nothing was run"
 	}
-	first, last := m.Parts[0].UTC(), m.Parts[len(m.Parts)-1].UTC()
-	if len(m.Parts) == 1 {
-		return first.Format(day)
+	first, last := m.Parts[0].UTC().Format(day), m.Parts[len(m.Parts)-1].UTC().Format(day)
+	switch {
+	case len(m.Parts) == 1:
+		return first
+	case first == last:
+		return fmt.Sprintf("%s, in %d parts", first, len(m.Parts))
 	}
-	return fmt.Sprintf("%s, in %d parts until %s", first.Format(day), len(m.Parts), last.Format(day))
+	return fmt.Sprintf("%s, in %d parts until %s", first, len(m.Parts), last)
 }
 
 // Markdown is the matrix as docs/mutants.md.

@@ -68,7 +68,10 @@ func (r *runner) row(ctx context.Context, x Mutant) (err error) {
 		r.matrix.put(row)
 		return nil
 	}
-	if err := errors.Join(r.first(ctx), r.unchanged(ctx)); err != nil {
+	if err := errors.Join(r.first(ctx), r.unchanged(ctx)); err != nil || ctx.Err() != nil {
+		if ctx.Err() != nil { // what ended the compiler, too
+			return nil
+		}
 		return err
 	}
 	began := time.Now()

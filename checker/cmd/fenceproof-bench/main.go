@@ -81,6 +81,14 @@ func parse(args []string) (o options, err error) {
 			return o, fmt.Errorf("-only %s: there are folds, load and locks", name)
 		}
 	}
+	for name, n := range map[string]int{"rounds": o.rounds, "events": o.events, "open": o.open} {
+		if n < 1 {
+			return o, fmt.Errorf("-%s %d: there must be at least one", name, n)
+		}
+	}
+	if o.measure <= 0 {
+		return o, fmt.Errorf("-measure %s: it takes time to measure", o.measure)
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		return o, fmt.Errorf("find this program's folder: %w", err)

@@ -74,7 +74,7 @@ func TestTheLocksBenchmarkIsReadAndJudged(t *testing.T) {
 }
 
 func TestWrongFlagsAreNamed(t *testing.T) {
-	for _, args := range [][]string{{"-only", "fold"}, {"folds"}, {"-rounds", "x"}} {
+	for _, args := range [][]string{{"-only", "fold"}, {"folds"}, {"-rounds", "x"}, {"-rounds", "0"}, {"-events", "-1"}, {"-measure", "0s"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v was taken", args)
 		}

@@ -23,7 +23,7 @@ func cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "Remove old runs",
 		Long: `Clean removes the folders of old runs, and what of their databases lies elsewhere. Runs that are going on stay, and so
-do the folders of soaks, which are removed by hand. The runs of a soak are refused: they are its evidence.
+do the folders of soaks and of matrices of mutants, which are removed by hand. The runs of a soak are refused: they are its evidence.
 With --idle it fails while a run is going on, or while anything runs from the folder of programs: what would be removed next
 is in use.`,
 		Args: cobra.NoArgs,

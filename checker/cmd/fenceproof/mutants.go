@@ -36,7 +36,7 @@ Exit status: 0 every mutant was killed or is masked as its patch says, 1 one was
 itself failed.`,
 		Example: `  fenceproof mutants
   fenceproof mutants --only release-by-key
-  fenceproof mutants --into runs/20260301T200000.000Z-mutants`,
+  fenceproof mutants --into runs/mutants-20260301T200000.000Z`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return mutants(c, f) },
 	}
@@ -55,6 +55,9 @@ itself failed.`,
 func mutants(c *cobra.Command, f mutantsFlags) error {
 	if err := usable(f.runs); err != nil {
 		return err
+	}
+	if c.Flags().Changed("only") && f.only == "" {
+		return usage("--only needs the name of a mutant; without it all are run")
 	}
 	if c.Flags().Changed("into") && f.into == "" {
 		return usage("--into needs the folder of a matrix")

@@ -17,6 +17,17 @@ func TestMutantsAreListedCheckedAndNamedWhenMistyped(t *testing.T) {
 	if out, status := fenceproof(t, "mutants", "--only", "release-by-key", "--check"); status != 0 || !strings.Contains(out, "applies and compiles") {
 		t.Errorf("status %d: %s", status, out)
 	}
+	for want, args := range map[string][]string{
+		"--only needs the name of a mutant": {"mutants", "--only", ""},
+		"--into needs the folder":           {"mutants", "--into", ""},
+		"is no folder":                      {"mutants", "--into", "main.go"},
+		"no mutants.json":                   {"mutants", "--into", "."},
+		"main.go is no folder":              {"mutants", "--doc", "main.go/mutants.md"},
+	} {
+		if out, status := fenceproof(t, args...); status != 254 || !strings.Contains(out, want) {
+			t.Errorf("%q: status %d: %s", args, status, out)
+		}
+	}
 	doc := filepath.Join(t.TempDir(), "mutants.md")
 	if out, status := fenceproof(t, "mutants", "--only", "release-by-key", "--doc", doc); status != 254 || !strings.Contains(out, "a part of the matrix") {
 		t.Errorf("status %d: %s", status, out)
