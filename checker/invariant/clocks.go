@@ -21,19 +21,26 @@ type clocks struct {
 	wrong map[int]bool // windows in which lockdb's clock is, or may be, wrong
 	right int64        // when it was last seen to be right again, by T
 
-	late    map[int]bool // of wrong, those in which it was seen to be far behind
-	refused int64        // renewals and heartbeats that were answered 503 meanwhile: nothing is extended by that clock
+	late    map[int]bool    // of wrong, those in which it was seen to be far behind
+	unseen  map[int]int64   // of wrong, those that are to be far behind and were not seen to be yet: refusals since they began
+	asked   map[int64]int64 // by call, when a renewal or a heartbeat came while lockdb's clock was wrong
+	refused int64           // renewals and heartbeats that were refused meanwhile: nothing is extended by that clock
 
 	early     map[int]bool // of wrong, those in which it is ahead of the true time, all the while or now and then
 	lastEarly int64        // when the last of them was over, by T
 	everWrong bool
 }
 
-// farOff is more than any lease lasts.
-const farOff = time.Minute
+const (
+	farOff = time.Minute // more than any lease lasts
+	// refusal is within what time a database's refusal becomes a 503. One that does not answer takes longer: that is no word
+	// of its clock.
+	refusal = time.Second
+)
 
 func newClocks() clocks {
-	return clocks{held: map[string]int64{}, aims: map[int]bool{}, wrong: map[int]bool{}, late: map[int]bool{}, early: map[int]bool{}}
+	return clocks{held: map[string]int64{}, aims: map[int]bool{}, wrong: map[int]bool{}, late: map[int]bool{}, early: map[int]bool{},
+		unseen: map[int]int64{}, asked: map[int64]int64{}}
 }
 
 func (c *clocks) hear(e *history.Event) {
@@ -47,12 +54,16 @@ func (c *clocks) hear(e *history.Event) {
 		if target == contract.LockDB {
 			c.wrong[e.Window], c.everWrong = true, true
 			c.early[e.Window] = forward(e)
+			if shift(e, "by") <= -farOff {
+				c.unseen[e.Window] = 0
+			}
 		}
 	case "seen":
 		c.seen(target, e)
 		delete(c.aims, e.Window)
 	case "heal":
 		delete(c.late, e.Window)
+		delete(c.unseen, e.Window)
 	case "healed":
 		if c.wrong[e.Window] {
 			c.right = e.T
@@ -62,6 +73,9 @@ func (c *clocks) hear(e *history.Event) {
 		}
 		delete(c.wrong, e.Window)
 		delete(c.early, e.Window)
+		if len(c.wrong) == 0 {
+			clear(c.asked)
+		}
 	}
 }
 
@@ -74,6 +88,8 @@ func (c *clocks) seen(target contract.Process, e *history.Event) {
 		} else if by <= -farOff {
 			c.behind++
 			c.late[e.Window] = true
+			c.refused += c.unseen[e.Window]
+			delete(c.unseen, e.Window)
 		}
 	case target.IsEtcd():
 		c.stores++
@@ -117,8 +133,31 @@ func (c *clocks) call(e *history.Event) {
 		c.held[e.Key] = e.Granted
 	case e.Op == contract.OpRelease && e.Stage == history.Received && c.held[e.Key] == e.Token:
 		delete(c.held, e.Key)
-	case e.Stage == history.Answered && e.Status == 503 && len(c.late) > 0 && (e.Op == contract.OpRenew || e.Op == contract.OpHeartbeat):
-		c.refused++
+	case (e.Op == contract.OpRenew || e.Op == contract.OpHeartbeat) && len(c.wrong) > 0:
+		c.extension(e)
+	}
+}
+
+// extension follows a renewal or a heartbeat while lockdb's clock is wrong. What is refused at once counts from the moment at
+// which the clock was put behind, once that is seen: a database that is slow to say the time refuses all the while, and who was
+// refused has soon begun anew, by the clock as it is, and is refused no more.
+func (c *clocks) extension(e *history.Event) {
+	switch e.Stage {
+	case history.Received:
+		c.asked[e.Call] = e.T
+	case history.Answered, history.Lost:
+		since, asked := c.asked[e.Call]
+		delete(c.asked, e.Call)
+		if e.Stage != history.Answered || e.Status != 503 || !asked || e.T-since > int64(refusal) {
+			return
+		}
+		if len(c.late) > 0 {
+			c.refused++
+			return
+		}
+		for w := range c.unseen {
+			c.unseen[w]++
+		}
 	}
 }
 

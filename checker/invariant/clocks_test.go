@@ -168,25 +168,65 @@ func TestALockDatabaseThatWasAheadHidesNoLaterEnd(t *testing.T) {
 }
 
 func TestARefusalCountsForAClockThatIsBehindOnlyWhileItIs(t *testing.T) {
-	w := bank()
-	refused := func(op contract.Op, status int) {
-		r := w.send(history.Event{Op: op, Proc: "executor-1", Key: keyPrefix + "alice", Session: "session-executor-1"})
-		r.answer = answer{status: status, code: contract.NotLeader}
-		w.reply(r)
+	const by = "-1h0m0s"
+	type story struct {
+		*world
+		refused func(op contract.Op, status int, after time.Duration)
 	}
-	refused(contract.OpRenew, 503)
-	w.moveClock("lockdb", 1, 0, "", "-1h0m0s", "inject", "seen")
-	refused(contract.OpRenew, 503)
-	refused(contract.OpHeartbeat, 503)
-	refused(contract.OpHeartbeat, 200)
-	refused(contract.OpAcquire, 503) // is no extension
-	w.moveClock("lockdb", 1, 0, "", "-1h0m0s", "heal")
-	refused(contract.OpHeartbeat, 503)
-	w.moveClock("lockdb", 1, 0, "", "-1h0m0s", "healed")
-	w.moveClock("lockdb", 2, 0, "", "1h0m0s", "inject", "seen")
-	refused(contract.OpRenew, 503)
-	if got := judged(w.events, nil)["INV-06"].Danger["refused_behind"]; got != 2 {
-		t.Errorf("%d refusals, want 2", got)
+	for _, c := range []struct {
+		name  string
+		story func(s story)
+		want  int64
+	}{
+		{"before, while it is behind, and when it is put right", func(s story) {
+			s.refused(contract.OpRenew, 503, 0)
+			s.moveClock("lockdb", 1, 0, "", by, "inject", "seen")
+			s.refused(contract.OpRenew, 503, 0)
+			s.refused(contract.OpHeartbeat, 503, 0)
+			s.refused(contract.OpHeartbeat, 200, 0)
+			s.refused(contract.OpAcquire, 503, 0) // is no extension
+			s.moveClock("lockdb", 1, 0, "", by, "heal")
+			s.refused(contract.OpHeartbeat, 503, 0)
+			s.moveClock("lockdb", 1, 0, "", by, "healed")
+		}, 2},
+		{"before it is heard to say so", func(s story) {
+			s.moveClock("lockdb", 1, 0, "", by, "inject")
+			s.refused(contract.OpRenew, 503, 900*time.Millisecond)
+			s.moveClock("lockdb", 1, 0, "", by, "seen")
+			s.refused(contract.OpRenew, 503, 0)
+			s.moveClock("lockdb", 1, 0, "", by, "heal", "healed")
+		}, 2},
+		{"and it never is heard to say so", func(s story) {
+			s.moveClock("lockdb", 1, 0, "", by, "inject")
+			s.refused(contract.OpRenew, 503, 0)
+			s.moveClock("lockdb", 1, 0, "", by, "heal", "healed")
+			s.moveClock("lockdb", 2, 0, "", by, "inject", "seen", "heal", "healed")
+		}, 0},
+		{"by a database that does not answer", func(s story) {
+			s.moveClock("lockdb", 1, 0, "", by, "inject", "seen")
+			s.refused(contract.OpRenew, 503, 1100*time.Millisecond)
+			s.moveClock("lockdb", 1, 0, "", by, "heal", "healed")
+		}, 0},
+		{"while it is ahead", func(s story) {
+			s.moveClock("lockdb", 1, 0, "", "1h0m0s", "inject")
+			s.refused(contract.OpRenew, 503, 0)
+			s.moveClock("lockdb", 1, 0, "", "1h0m0s", "seen")
+			s.refused(contract.OpRenew, 503, 0)
+			s.moveClock("lockdb", 1, 0, "", "1h0m0s", "heal", "healed")
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := bank()
+			c.story(story{w, func(op contract.Op, status int, after time.Duration) {
+				r := w.send(history.Event{Op: op, Proc: "executor-1", Key: keyPrefix + "alice", Session: "session-executor-1"})
+				r.answer = answer{status: status, code: contract.NotLeader}
+				w.clock += int64(after)
+				w.reply(r)
+			}})
+			if got := judged(w.events, nil)["INV-06"].Danger["refused_behind"]; got != c.want {
+				t.Errorf("%d refusals, want %d", got, c.want)
+			}
+		})
 	}
 }
 
