@@ -26,7 +26,7 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 		h.Sentence = sentenceCase(brief(firstOf(run.Reason, "The evidence does not suffice for a verdict.")))
 		h.More = strings.TrimSpace(gapSentence(run) + " " + sentenceCase(promises(x)))
 		return h
-	case x.Met:
+	case x.Met, len(x.Surplus) == 0 && status == verdict.Inconclusive: // what did not fall may have, for all anybody knows
 		h.Word = "Control not met"
 		_, h.Tone = statusWord(status)
 		h.Sentence, h.More = sentenceCase(brief(run.Reason)), gapSentence(run)

@@ -40,6 +40,14 @@ func NewJudge(s verdict.Settings) *Judge {
 	return j
 }
 
+// Judged lists the invariants that are folds and that a history with settings s is judged by.
+func Judged(s verdict.Settings) (ids []string) {
+	for _, f := range NewJudge(s).folds {
+		ids = append(ids, f.Verdict().ID)
+	}
+	return ids
+}
+
 // NotRecorded says which witnesses the history does not have, because nobody recorded them. It comes before the first
 // Observe. What rests on them is not exercised unless the others prove a violation, and nothing waits for them.
 func (j *Judge) NotRecorded(witnesses ...history.Witness) {

@@ -40,6 +40,9 @@ func open(o Options, sources Sources, now time.Time) (d *folder, m *Matrix, err 
 	if err := os.MkdirAll(d.path, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("make the folder of the runs: %w", err)
 	}
+	if _, err := d.read(sources); err != nil { // a folder of something else is left as it is
+		return nil, nil, err
+	}
 	switch d.release, err = run.Occupy(d.path); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, nil, fmt.Errorf("%w: another process runs mutants into %s; wait for its end, or end it with Ctrl-C", ErrInto, d.path)

@@ -249,6 +249,9 @@ func TestAMatrixOfOtherSourcesOrAnotherMachineIsNotGoneOnWith(t *testing.T) {
 		if after, _ := os.ReadFile(filepath.Join(dir, MatrixFile)); !bytes.Equal(before, after) {
 			t.Errorf("%s: the matrix was changed", want)
 		}
+		if _, err := os.Stat(filepath.Join(dir, ".in-use")); want == "holds history and no" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: it was marked as in use (%v)", want, err)
+		}
 	}
 	dir := t.TempDir()
 	d, _, err := open(Options{Into: dir}, Sources{}, time.Now())

@@ -6,11 +6,14 @@ package run
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/invariant"
+	"fenceproof/checker/linear"
 	"fenceproof/checker/verdict"
 	"fenceproof/nemesis/plan"
 )
@@ -57,6 +60,24 @@ func (f Fencing) Rail() bool { return f == FencingOn || f == FencingPaymentOff }
 func (c Config) Check() error {
 	if c.Fencing != FencingOn && c.Plan.Funds != 0 {
 		return fmt.Errorf("the plan opens accounts with \"funds\" of %d, and fencing is %s: want of funds would stand in for the fence that is off; leave \"funds\" out, or the fences on", c.Plan.Funds, c.Fencing)
+	}
+	return nil
+}
+
+// CheckExpectation refuses one that cannot be met: a run of this workload is not judged by what it names.
+func (c Config) CheckExpectation() error {
+	if c.Expect == nil {
+		return nil
+	}
+	s := c.settings()
+	judged := invariant.Judged(s)
+	if linear.Applies(s) {
+		judged = append(judged, linear.ID)
+	}
+	for _, id := range slices.Concat(c.Expect.Must, c.Expect.May) {
+		if !slices.Contains(judged, id) {
+			return fmt.Errorf("workload %s is not judged by %s, but by %s", s.Workload, id, strings.Join(judged, ", "))
+		}
 	}
 	return nil
 }

@@ -217,6 +217,9 @@ func (f verifyFlags) config(p plan.Plan, fs *pflag.FlagSet) (run.Config, error) 
 			return cfg, usage("--expect: %w", err)
 		}
 		cfg.Expect = &e
+		if err := cfg.CheckExpectation(); err != nil {
+			return cfg, usage("--expect %s: %w", f.expect, err)
+		}
 	}
 	if err := cfg.Check(); err != nil {
 		return cfg, usage("--fencing: %w", err)

@@ -213,6 +213,8 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 		"one executor alone":          {[]string{"verify", "--executors", "1"}, "at least 2"},
 		"a plan that is not there":    {[]string{"verify", "--plan", "nowhere.json"}, "nowhere.json"},
 		"plan and nemesis together":   {[]string{"verify", "--plan", "../../../docs/experiment/plan.json", "--nemesis", "pause"}, "exclude one another"},
+		"what payouts are judged by":  {[]string{"verify", "--expect", "LIN-01", "--plan-only"}, "workload payout is not judged by LIN-01, but by INV-01, "},
+		"what locks are judged by":    {[]string{"verify", "--expect", "INV-04,INV-02?", "--workload", "lock", "--plan-only"}, "workload lock is not judged by INV-02, but by INV-04, "},
 		"an empty expectation":        {[]string{"verify", "--expect", ""}, "INV-02,INV-05,INV-03?"},
 		"a drive of a moment":         {[]string{"verify", "--duration", "1ms"}, "--duration is 1ms; at least 1s, at most 1h0m0s"},
 		"a drive back in time":        {[]string{"verify", "--duration", "-1s"}, "--duration is -1s; at least 1s, at most 1h0m0s"},
