@@ -26,7 +26,7 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 		h.Sentence = sentenceCase(brief(firstOf(run.Reason, "The evidence does not suffice for a verdict.")))
 		h.More = strings.TrimSpace(gapSentence(run) + " " + sentenceCase(promises(x)))
 		return h
-	case x.Met, len(x.Surplus) == 0 && status == verdict.Inconclusive: // what did not fall may have, for all anybody knows
+	case x.Met, len(x.Surplus) == 0 && undecided(run):
 		h.Word = "Control not met"
 		_, h.Tone = statusWord(status)
 		h.Sentence, h.More = sentenceCase(brief(run.Reason)), gapSentence(run)
@@ -46,6 +46,13 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 	}
 	h.Sentence = firstOf(strings.Join(parts, "; "), strings.TrimSuffix(run.Reason, ".")) + "."
 	return h
+}
+
+// undecided tells whether something that had to fall may have, for all anybody knows.
+func undecided(run verdict.Run) bool {
+	return slices.ContainsFunc(run.Invariants, func(i verdict.Invariant) bool {
+		return i.Status == verdict.Inconclusive && slices.Contains(run.Expect.Missing, i.ID)
+	})
 }
 
 // open is the worst status of what was not violated, of the run's own where all of that passed and the run did not. What a

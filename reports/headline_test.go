@@ -109,6 +109,16 @@ func TestAControlThatWasCutShortSaysByWhat(t *testing.T) {
 	}
 }
 
+func TestAControlThatHasCertainlyFailedSaysSoWhateverElseIsNotKnown(t *testing.T) {
+	run := verdict.Run{Settings: verdict.Settings{Fencing: "rail-off"}, Expect: &verdict.Expectation{Must: []string{"INV-02"}}, Invariants: []verdict.Invariant{
+		{ID: "INV-02", Status: verdict.Pass}, {ID: "DUR-01", Status: verdict.Inconclusive, Reason: "the journal was not read to its end"},
+	}}
+	run.Conclude()
+	if h := headlineOf(run, blows{}); h.Tone != "violated" || h.Word != "Control not met" || !strings.Contains(h.Sentence, "INV-02 had to fall and did not") {
+		t.Errorf("%s: %s: %s %s", h.Tone, h.Word, h.Sentence, h.More)
+	}
+}
+
 func TestTheHeadlineSaysHowMuchThePromotedStandbysLacked(t *testing.T) {
 	for says, danger := range map[string]map[string]int64{
 		"2 promoted standbys lacked 12 tokens that had been answered, and the effects of 34 answers in all.":                                        {"failovers": 2, "tokens_lost": 12, "answers_undone": 34},

@@ -146,7 +146,7 @@ func (m Mutant) digest(patch []byte) string {
 }
 
 // refresh has in the matrix what was run with the patches and plans that these mutants have now, and sums it up anew. What
-// was run with others is superseded. Where the harness failed before there was a run, nothing was run.
+// was run with others is superseded. Where the harness failed before there was a verdict, nothing was.
 func (m *Matrix) refresh(mutants []Mutant) {
 	rows, controls := slices.Concat(m.Rows, m.Superseded.Rows), slices.Concat(m.Controls, m.Superseded.Controls)
 	m.Rows, m.Controls, m.Superseded = nil, nil, Superseded{}

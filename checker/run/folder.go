@@ -49,8 +49,8 @@ func makeFolder(c Config) (id, dir string, err error) {
 	return "", "", fmt.Errorf("make the run's folder: %w", err)
 }
 
-// Occupy marks the folder of a run, or of a series of runs, as in use until the process ends or release is called, so that
-// Clean leaves it alone. It wraps EWOULDBLOCK where another process has marked it.
+// Occupy marks a folder as in use until the process ends or release is called: of a run, so that Clean leaves it alone, or of
+// a series of runs, so that nobody else makes one there. It wraps EWOULDBLOCK where another process has marked it.
 func Occupy(dir string) (release func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -206,11 +206,11 @@ var danger = []entry{
 var dangerOnPG = []entry{
 	{"clock", "payout", "INV-06", "lockdb_ahead", anywhere, false, "times that lockdb's clock was seen to be far ahead"},
 	{"clock", "payout", "INV-06", "lockdb_behind", anywhere, false, "times that lockdb's clock was seen to be far behind"},
-	{"clock", "payout", "INV-06", "refused_behind", anywhere, false, "renewals and heartbeats that were answered 503 while lockdb's clock was far behind"},
+	{"clock", "payout", "INV-06", "refused_behind", anywhere, false, "renewals and heartbeats that were refused with 503, within a second, by a lockdb whose clock was far behind"},
 	{"clock", "payout", "INV-06", "early_ends_judged", anywhere, true, "early ends of grants that no wrong clock explains, after there had been one"},
 	{"clock", "lock", "INV-06", "lockdb_ahead", anywhere, false, "times that lockdb's clock was seen to be far ahead"},
 	{"clock", "lock", "INV-06", "lockdb_behind", anywhere, false, "times that lockdb's clock was seen to be far behind"},
-	{"clock", "lock", "INV-06", "refused_behind", anywhere, false, "renewals and heartbeats that were answered 503 while lockdb's clock was far behind"},
+	{"clock", "lock", "INV-06", "refused_behind", anywhere, false, "renewals and heartbeats that were refused with 503, within a second, by a lockdb whose clock was far behind"},
 	{"clock", "lock", "INV-06", "early_ends_judged", anywhere, true, "early ends of grants that no wrong clock explains, after there had been one"},
 	{"disk-full", "payout", "INV-04", "full_lockdb", anywhere, false, "times that lockdb's disk was seen to be full"},
 	{"disk-full", "payout", "DUR-01", "full_lockdb", anywhere, false, "times that lockdb's disk was seen to be full"},

@@ -9,7 +9,7 @@ import (
 )
 
 // IDs lists all invariants that an expectation can name. A run judges those that its workload can exercise; one that
-// must be violated and is not judged is missing.
+// must be violated and is not judged is missing; who asks for it is refused.
 func IDs() []string {
 	return []string{"INV-01", "INV-02", "INV-03", "INV-04", "INV-05", "INV-06", "INV-07", "INV-08", "LIVE-01", "SDK-01", "DUR-01", "LIN-01", "POOL-01", "POOL-02"}
 }

@@ -168,7 +168,7 @@ func (p Plan) Validate() error {
 		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
 	}
 	if n, noun := p.holders(); len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= n) {
-		bad("together, how many processes may be stopped at a time, is %d; 1 to %d, and fewer than the %d %s, or nobody is left to take over", p.Together, MaxTogether, n, noun)
+		bad("together, how many processes may be stopped at a time, is %d; 1 to %d, and where processes are stopped fewer than the %d %s, or nobody is left to take over", p.Together, MaxTogether, n, noun)
 	}
 	if p.GivenWay < 0 {
 		bad("givenWay is %d; 0, or the number of steps that the plan lacks", p.GivenWay)

@@ -81,9 +81,12 @@ func parse(args []string) (o options, err error) {
 			return o, fmt.Errorf("-only %s: there are folds, load and locks", name)
 		}
 	}
-	for name, n := range map[string]int{"rounds": o.rounds, "events": o.events, "open": o.open} {
-		if n < 1 {
-			return o, fmt.Errorf("-%s %d: there must be at least one", name, n)
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"events", o.events}, {"rounds", o.rounds}, {"open", o.open}} {
+		if f.n < 1 {
+			return o, fmt.Errorf("-%s %d: there must be at least one", f.name, f.n)
 		}
 	}
 	if o.measure <= 0 {

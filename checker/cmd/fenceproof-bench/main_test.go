@@ -74,9 +74,9 @@ func TestTheLocksBenchmarkIsReadAndJudged(t *testing.T) {
 }
 
 func TestWrongFlagsAreNamed(t *testing.T) {
-	for _, args := range [][]string{{"-only", "fold"}, {"folds"}, {"-rounds", "x"}, {"-rounds", "0"}, {"-events", "-1"}, {"-measure", "0s"}} {
-		if _, err := parse(args); err == nil {
-			t.Errorf("%v was taken", args)
+	for _, args := range [][]string{{"-only", "fold"}, {"folds"}, {"-rounds", "x"}, {"-rounds", "0"}, {"-events", "-1"}, {"-open", "0"}, {"-measure", "0s"}} {
+		if _, err := parse(args); err == nil || !strings.Contains(err.Error(), args[0]) {
+			t.Errorf("%v: %v", args, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"fenceproof/checker/mutant"
 	"fenceproof/checker/run"
 	"fenceproof/checker/soak"
 
@@ -100,8 +101,11 @@ func folder(flag, path string) error {
 	}
 }
 
-// noSoaks refuses runs that are those of a soak, whether it is going on or over.
+// noSoaks refuses runs that are those of a soak, whether it is going on or over, or of a matrix of mutants.
 func noSoaks(runs string) error {
+	if _, err := os.Stat(filepath.Join(runs, mutant.MatrixFile)); err == nil {
+		return usage("--runs %s: these are the runs of a matrix of mutants, and its evidence: remove that whole folder by hand when it is not needed any more", runs)
+	}
 	real, err := realPath(runs)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil // cleaning says so

@@ -66,8 +66,11 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 		return err
 	}
 	if f.doc != "" {
-		if err := folder("--doc", filepath.Dir(f.doc)); err != nil {
-			return err
+		if is, err := os.Stat(filepath.Dir(f.doc)); err != nil || !is.IsDir() {
+			return usage("--doc %s: there is no folder %s", f.doc, filepath.Dir(f.doc))
+		}
+		if is, err := os.Stat(f.doc); err == nil && !is.Mode().IsRegular() {
+			return usage("--doc %s: this is no file", f.doc)
 		}
 	}
 	all, err := mutant.All()
@@ -104,14 +107,16 @@ func mutants(c *cobra.Command, f mutantsFlags) error {
 	switch {
 	case errors.Is(err, mutant.ErrInto), errors.Is(err, mutant.ErrStale):
 		return usage("%w", err)
-	case err != nil && dir != "":
+	case err != nil && ctx.Err() != nil && dir != "":
 		return &exitError{exitHarness, fmt.Errorf("%w; what was run is in %s, and the same command with --into %[2]s goes on with it", err, dir)}
+	case err != nil && dir != "":
+		return &exitError{exitHarness, fmt.Errorf("%w; what was run is in %s", err, dir)}
 	case err != nil:
 		return &exitError{exitHarness, err}
 	}
 	if f.doc != "" {
 		if err := os.WriteFile(f.doc, []byte(m.Markdown()), 0o644); err != nil {
-			return &exitError{exitHarness, fmt.Errorf("write the matrix: %w", err)}
+			return &exitError{exitHarness, fmt.Errorf("write the matrix, which is in %s: %w", dir, err)}
 		}
 	}
 	if err := m.Print(out); err != nil {

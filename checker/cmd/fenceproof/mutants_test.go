@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fenceproof/checker/mutant"
 )
 
 func TestMutantsAreListedCheckedAndNamedWhenMistyped(t *testing.T) {
@@ -22,7 +26,9 @@ func TestMutantsAreListedCheckedAndNamedWhenMistyped(t *testing.T) {
 		"--into needs the folder":           {"mutants", "--into", ""},
 		"is no folder":                      {"mutants", "--into", "main.go"},
 		"no mutants.json":                   {"mutants", "--into", "."},
-		"main.go is no folder":              {"mutants", "--doc", "main.go/mutants.md"},
+		"there is no folder main.go":        {"mutants", "--doc", "main.go/mutants.md"},
+		"there is no folder nowhere":        {"mutants", "--doc", "nowhere/mutants.md"},
+		"this is no file":                   {"mutants", "--doc", ".."},
 	} {
 		if out, status := fenceproof(t, args...); status != 254 || !strings.Contains(out, want) {
 			t.Errorf("%q: status %d: %s", args, status, out)
@@ -31,5 +37,19 @@ func TestMutantsAreListedCheckedAndNamedWhenMistyped(t *testing.T) {
 	doc := filepath.Join(t.TempDir(), "mutants.md")
 	if out, status := fenceproof(t, "mutants", "--only", "release-by-key", "--doc", doc); status != 254 || !strings.Contains(out, "a part of the matrix") {
 		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+func TestTheRunsOfAMatrixAreNotCleanedAway(t *testing.T) {
+	runs := t.TempDir()
+	run := filepath.Join(runs, "20260301T200000.000Z-lock-pg-script-1")
+	if err := errors.Join(os.Mkdir(run, 0o755), os.WriteFile(filepath.Join(runs, mutant.MatrixFile), []byte("{}"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := fenceproof(t, "clean", "--runs", runs); status != 254 || !strings.Contains(out, "these are the runs of a matrix of mutants") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if _, err := os.Stat(run); err != nil {
+		t.Error(err)
 	}
 }
