@@ -24,7 +24,8 @@ func cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "Remove old runs",
 		Long: `Clean removes the folders of old runs, and what of their databases lies elsewhere. Runs that are going on stay, and so
-do the folders of soaks and of matrices of mutants, which are removed by hand. The runs of a soak are refused: they are its evidence.
+do the folders of soaks and of matrices of mutants, which are removed by hand. The runs of either are refused: they are its
+evidence.
 With --idle it fails while a run is going on, or while anything runs from the folder of programs: what would be removed next
 is in use.`,
 		Args: cobra.NoArgs,
@@ -38,7 +39,7 @@ is in use.`,
 			if bin != "" && !idle {
 				return usage("--bin says nothing without --idle")
 			}
-			if err := noSoaks(runs); err != nil {
+			if err := noEvidence(runs); err != nil {
 				return err
 			}
 			n, busy, err := run.Clean(runs, keep)
@@ -101,8 +102,8 @@ func folder(flag, path string) error {
 	}
 }
 
-// noSoaks refuses runs that are those of a soak, whether it is going on or over, or of a matrix of mutants.
-func noSoaks(runs string) error {
+// noEvidence refuses runs that are those of a soak, whether it is going on or over, or of a matrix of mutants.
+func noEvidence(runs string) error {
 	if _, err := os.Stat(filepath.Join(runs, mutant.MatrixFile)); err == nil {
 		return usage("--runs %s: these are the runs of a matrix of mutants, and its evidence: remove that whole folder by hand when it is not needed any more", runs)
 	}

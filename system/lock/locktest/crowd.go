@@ -48,8 +48,9 @@ func (c *section) full() bool {
 	return len(c.tokens) >= crowdPairs
 }
 
-// Rules 1, 2, 3 and 5 under contention, each client at a server of its own: what keeps them apart is the backend. Tokens rise in the order of the backend's own log, which
-// has what was returned and nothing else. Every eighth holder vanishes with its session instead of releasing.
+// Rules 1, 2, 3 and 5 under contention, each client at a server of its own: what keeps them apart is the backend. Tokens
+// rise in the order of the backend's own log, which has what was returned and nothing else. Every eighth holder vanishes
+// with its session instead of releasing.
 func aCrowdOnOneKey(w *world) {
 	inside, key := &section{w: w}, w.key("hot")
 	var all sync.WaitGroup
