@@ -21,7 +21,16 @@ CONTROLS  := $(if $(filter on,$(FENCING)),payment-off rail-off off,$(FENCING))
 
 GO        ?= go
 
-# A mistyped variable would leave its default in force.
+# A mistyped variable would leave its default in force, and so would one that the target does not take.
+takes_verify           := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS KEEP GO
+takes_negative-control := $(takes_verify)
+takes_mutants          := ONLY INTO FLAGS KEEP GO
+takes_sweep            := BACKEND ETCD_MEMBERS SEED FLAGS KEEP GO
+takes_soak             := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION SEED ROUNDS MIXES JOBS INTO FLAGS KEEP GO
+takes_bench            := FLAGS GO
+takes_golden           := FLAGS GO
+takes_fuzz             := FUZZTIME GO
+takes_doctor           := FLAGS GO
 VARIABLES := NEMESIS BACKEND ETCD_MEMBERS WORKLOAD DURATION EXECUTORS SEED FENCING FLAGS ONLY ROUNDS MIXES JOBS INTO KEEP FUZZTIME GO
 empty     :=
 space     := $(empty) $(empty)
@@ -29,6 +38,13 @@ given     := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(sub
 mistyped  := $(filter-out $(VARIABLES),$(given))
 ifneq ($(mistyped),)
 $(error $(firstword $(mistyped)) is no variable of this Makefile; there are $(VARIABLES))
+endif
+# What the environment sets for others is no mistake, but for a soak that it seems to change.
+asked     := $(or $(MAKECMDGOALS),help)
+unused    := $(filter-out GO $(foreach t,$(asked),$(takes_$(t))),$(given)) \
+             $(if $(filter soak,$(asked)),$(foreach v,EXECUTORS FENCING ONLY,$(if $(filter environment%,$(origin $(v))),$(v))))
+ifneq ($(strip $(unused)),)
+$(error $(strip $(unused)): make $(asked) takes no such variable$(foreach t,$(asked),$(if $(takes_$(t)),; $(t) takes $(takes_$(t)))))
 endif
 run_flags  = --nemesis "$(NEMESIS)" --backend "$(BACKEND)" --workload "$(WORKLOAD)" --duration "$(DURATION)" \
              $(if $(EXECUTORS),--executors "$(EXECUTORS)") $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
@@ -39,12 +55,6 @@ soak_flags = $(foreach v,NEMESIS BACKEND WORKLOAD,$(if $(call own,$(v)),--$(lowe
              $(if $(call own,DURATION),--duration "$(DURATION)",$(if $(ROUNDS)$(INTO),,--duration 8h)) \
              $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(MIXES),--mixes "$(MIXES)") $(if $(JOBS),--jobs "$(JOBS)") $(if $(INTO),--into "$(INTO)") \
              $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--first-seed "$(SEED)") $(FLAGS)
-ifneq ($(filter soak,$(MAKECMDGOALS)),)
-unused    := $(strip $(foreach v,EXECUTORS FENCING ONLY,$(if $(call own,$(v)),$(v))))
-ifneq ($(unused),)
-$(error $(unused): a soak takes no such variable; run make soak without it)
-endif
-endif
 lower_NEMESIS  := nemesis
 lower_BACKEND  := backend
 lower_WORKLOAD := workload

@@ -16,6 +16,7 @@ func TestAMistypedNameIsAnsweredWithTheNearestAndAStrangeOneWithAllThereAre(t *t
 		{"verfy", names, `; did you mean "verify"?`},
 		{"cleen", names, `; did you mean "clean"?`},
 		{"re", names, `; did you mean "recheck"?`},
+		{"of", []string{"on", "off"}, `; did you mean "off"?`}, // as far from both, and the beginning of one
 		{"bogus", names, `; there are "verify", "recheck", "clean"`},
 		{"", names, `; there are "verify", "recheck", "clean"`},
 		{"transfer", []string{"submit"}, `; did you mean "submit"?`},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -13,24 +14,25 @@ import (
 type generator struct {
 	name  string
 	steps func(p Plan) ([]Step, error)
+	makes []Fault // what its steps do, and nothing else
 }
 
 // generators are all nemeses that a plan can be generated for: another one is a file with its steps, and a line here.
 func generators() []generator {
 	return []generator{
-		{string(Pause), pauses},
-		{string(Kill), kills},
-		{Partition, partitions},
-		{string(Slow), slowness},
-		{Flaky, flakiness},
-		{string(Revoke), revokes},
-		{Sweep, sweeps},
-		{string(Clock), clocks},
-		{string(DiskFull), diskFulls},
-		{string(Restore), restores},
-		{string(RestoreUnguarded), unguardedRestores},
-		{string(Failover), failovers},
-		{string(FailoverAsync), asynchronousFailovers},
+		{string(Pause), pauses, []Fault{Pause}},
+		{string(Kill), kills, []Fault{Kill}},
+		{Partition, partitions, []Fault{Cut, Hold}},
+		{string(Slow), slowness, []Fault{Slow}},
+		{Flaky, flakiness, []Fault{Delay, Drop, Duplicate, Reorder, Reset}},
+		{string(Revoke), revokes, []Fault{Revoke}},
+		{Sweep, sweeps, []Fault{Delay, Drop, Duplicate}},
+		{string(Clock), clocks, []Fault{Clock}},
+		{string(DiskFull), diskFulls, []Fault{DiskFull}},
+		{string(Restore), restores, []Fault{Restore}},
+		{string(RestoreUnguarded), unguardedRestores, []Fault{RestoreUnguarded}},
+		{string(Failover), failovers, []Fault{Failover}},
+		{string(FailoverAsync), asynchronousFailovers, []Fault{FailoverAsync}},
 	}
 }
 
@@ -64,6 +66,38 @@ func (p Plan) validateNemesis() error {
 		}
 	}
 	return p.validateMix()
+}
+
+// validateFaults refuses steps that no nemesis of p makes: their run would stand under a name that says something else.
+func (p Plan) validateFaults() error {
+	foreign := map[Fault]bool{}
+	for _, s := range p.Steps {
+		if slices.Contains(Faults(), s.Fault) {
+			foreign[s.Fault] = true
+		}
+	}
+	for _, name := range p.Nemeses() {
+		if !slices.Contains(Names(), name) { // one of their own, or one that is not known, which is said already
+			return nil
+		}
+	}
+	for _, g := range generators() {
+		if slices.Contains(p.Nemeses(), g.name) {
+			maps.DeleteFunc(foreign, func(f Fault, _ bool) bool { return slices.Contains(g.makes, f) })
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nemesis %s has steps of another kind (%s); a plan of your own is of nemesis %s", p.Nemesis, joined(slices.Sorted(maps.Keys(foreign))), Script)
+}
+
+func joined(faults []Fault) string {
+	words := make([]string, len(faults))
+	for i, f := range faults {
+		words[i] = string(f)
+	}
+	return strings.Join(words, ", ")
 }
 
 // Generate fills in the steps of p for its nemeses, from its seed and nothing else. Where two of a mix would hit the same

@@ -164,9 +164,6 @@ func (d Duration) String() string { return time.Duration(d).String() }
 func (p Plan) Validate() error {
 	errs := p.validateLoad()
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if len(p.Steps) > 0 && p.Nemesis == None {
-		bad("nemesis none has %d steps; a plan of your own is of nemesis %s", len(p.Steps), Script)
-	}
 	if n, noun := p.holders(); len(p.Steps) > 0 && (p.Together < 1 || p.Together > MaxTogether || p.stops() && p.Together >= n) {
 		bad("together, how many processes may be stopped at a time, is %d; 1 to %d, and where processes are stopped fewer than the %d %s, or nobody is left to take over", p.Together, MaxTogether, n, noun)
 	}
@@ -178,7 +175,7 @@ func (p Plan) Validate() error {
 			bad("step %d: %w", i+1, err)
 		}
 	}
-	return errors.Join(append(errs, p.validateRail(), p.validateOverlaps())...)
+	return errors.Join(append(errs, p.validateFaults(), p.validateRail(), p.validateOverlaps())...)
 }
 
 // validateLoad says what is wrong with all but the steps.

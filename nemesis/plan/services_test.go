@@ -134,7 +134,7 @@ func TestNoGeneratedPlanReachesTheSettlementWindow(t *testing.T) {
 // stops is a plan with these steps.
 func stops(steps ...Step) Plan {
 	p := example(1)
-	p.Schema, p.Nemesis, p.Together, p.Steps = Schema, "pause", 2, steps
+	p.Schema, p.Nemesis, p.Together, p.Steps = Schema, Script, 2, steps
 	return p
 }
 

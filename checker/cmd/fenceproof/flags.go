@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,15 +12,43 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagError names the flag that was probably meant.
+// flagError says which flag was probably meant, or what a flag takes.
 func flagError(c *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		if takes := taken(invalid.GetFlag().Value.Type()); takes != "" {
+			return usage("--%s is %q; it takes %s", invalid.GetFlag().Name, invalid.GetValue(), takes)
+		}
+		return usage("--%s: %v", invalid.GetFlag().Name, invalid.Unwrap())
+	}
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok {
 		return usage("%v; %s -h tells what is", err, c.CommandPath())
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return usage("--%s is not a flag of %s; did you mean --%s?", name, c.CommandPath(), contract.Nearest(name, names))
+	meant, alike := contract.Nearest(name, names)
+	if !alike {
+		return usage("--%s is not a flag of %s; %[2]s -h lists them", name, c.CommandPath())
+	}
+	return usage("--%s is not a flag of %s; did you mean --%s?", name, c.CommandPath(), meant)
+}
+
+// taken is what a flag of a type takes, in people's words; "" where its own error says so.
+func taken(kind string) string {
+	switch kind {
+	case "bool":
+		return "true or false"
+	case "int":
+		return "a whole number"
+	case "uint64":
+		return "a whole number, 0 to 18446744073709551615"
+	case "float64":
+		return "a number"
+	case "duration":
+		return "a duration such as 250ms, 1.5s or 10m"
+	}
+	return ""
 }
 
 // choice is a flag that takes one of a few words.

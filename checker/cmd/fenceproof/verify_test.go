@@ -204,6 +204,10 @@ func TestAWrongCommandLineIsStatus254AndNamesWhatWasMeant(t *testing.T) {
 	}{
 		"a mistyped flag":             {[]string{"verify", "--nemsis", "pause"}, "did you mean --nemesis?"},
 		"a mistyped nemesis":          {[]string{"verify", "--nemesis", "pauze"}, `did you mean "pause"?`},
+		"a flag like no other":        {[]string{"verify", "--zzzzzzzz", "pause"}, "fenceproof verify -h lists them"},
+		"no number":                   {[]string{"verify", "--seed", "x"}, `--seed is "x"; it takes a whole number`},
+		"a duration of no unit":       {[]string{"verify", "--duration", "5"}, `--duration is "5"; it takes a duration such as 250ms`},
+		"a mistyped fence":            {[]string{"verify", "--fencing", "of"}, `--fencing: "of" is not known; did you mean "off"?`},
 		"a mistyped command":          {[]string{"verfy"}, "verify"},
 		"a mistyped invariant":        {[]string{"verify", "--expect", "INV-2"}, "INV-02"},
 		"a control of nothing":        {[]string{"verify", "--control"}, "needs a fence point that is off"},
