@@ -7,13 +7,13 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
-	"os"
 	"path/filepath"
 
 	"fenceproof/checker/verdict"
+
+	"github.com/google/renameio/v2"
 )
 
 // FileName is the name of the report in a run's folder.
@@ -42,7 +42,10 @@ func Write(dir string, run verdict.Run, historyDir string) error {
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, FileName), html)
+	if err := renameio.WriteFile(filepath.Join(dir, FileName), html, 0o644, renameio.WithTempDir(dir)); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
 }
 
 // build makes the page, with less and less detail until it has at most max bytes.
@@ -76,21 +79,4 @@ func compose(run verdict.Run, st studied) ([]byte, error) {
 func hash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
-// replace puts content into a file in one step.
-func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the report: %w", errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"fenceproof/checker/run"
+
+	"github.com/google/renameio/v2"
 )
 
 // A whole matrix takes most of an hour. One that was cut short, or in which a patch or a plan was mended, is gone on with
@@ -114,19 +116,7 @@ func (d *folder) write(m *Matrix) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(d.path, "."+MatrixFile+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(d.path, MatrixFile))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return renameio.WriteFile(filepath.Join(d.path, MatrixFile), append(text, '\n'), 0o644, renameio.WithTempDir(d.path))
 }
 
 // inputs tells the patch and the plan of m, as they are, from all others.

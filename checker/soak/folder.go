@@ -14,6 +14,8 @@ import (
 
 	"fenceproof/checker/run"
 	"fenceproof/checker/verdict"
+
+	"github.com/google/renameio/v2"
 )
 
 // Files of a soak's folder.
@@ -323,7 +325,6 @@ func writeJSON(path string, v any) error {
 // replace puts content into a file in one step: whoever reads it sees the old one or the whole new one. A link stays one,
 // and a file that was there keeps its mode.
 func replace(path string, content []byte) error {
-	mode := fs.FileMode(0o644)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 		is, err := os.Stat(path)
@@ -333,19 +334,9 @@ func replace(path string, content []byte) error {
 		if err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
-		mode = is.Mode().Perm()
 	}
-	t, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
+	if err := renameio.WriteFile(path, content, 0o644, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = t.Write(content)
-	err = errors.Join(err, t.Chmod(mode), t.Sync(), t.Close())
-	if err == nil {
-		err = os.Rename(t.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(t.Name())))
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2"
 )
 
 // FileName is the verdict's file in a run's folder.
@@ -31,29 +33,7 @@ func (r *Run) Write(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, FileName+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return renameio.WriteFile(path, text, 0o644, renameio.WithTempDir(dir))
 }
 
 // Read reads dir/verdict.json. It refuses the file of a later version.
