@@ -41,8 +41,16 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 	if len(x.Missing) > 0 {
 		parts = append(parts, list(x.Missing)+" had to fall and did not")
 	}
-	if len(x.Surplus) > 0 {
-		parts = append(parts, list(x.Surplus)+" fell without being named")
+	var unnamed []string
+	for _, id := range x.Surplus {
+		if n := slices.IndexFunc(down, func(i verdict.Invariant) bool { return i.ID == id }); n >= 0 && x.Names(id) {
+			parts = append(parts, fmt.Sprintf("%s fell %d times of %d where %s is no reason for it", id, down[n].Found-down[n].Across, down[n].Found, x.DeclaredBy))
+			continue
+		}
+		unnamed = append(unnamed, id)
+	}
+	if len(unnamed) > 0 {
+		parts = append(parts, list(unnamed)+" fell without being named")
 	}
 	h.Sentence = firstOf(strings.Join(parts, "; "), strings.TrimSuffix(run.Reason, ".")) + "."
 	return h

@@ -97,13 +97,20 @@ type lockKey struct {
 type accepted struct {
 	token int64
 	event *history.Event
+	sent  *history.Event // the request, of a lock key's
 }
 
 // raise keeps the higher of two tokens.
-func (a *accepted) raise(token int64, e *history.Event) {
+func (a *accepted) raise(token int64, e, sent *history.Event) {
 	if token > a.token {
-		a.token, a.event = token, e
+		a.token, a.event, a.sent = token, e, sent
 	}
+}
+
+// forgettable tells whether the answer e may be that of a lock store that had forgotten a at the beginning of its present
+// epoch: a had been asked for by then, and e came later.
+func (b *book) forgettable(a accepted, e *history.Event) bool {
+	return a.sent != nil && a.sent.T <= b.begun && e.T > b.begun
 }
 
 func newBook() *book {

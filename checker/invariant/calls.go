@@ -158,7 +158,7 @@ func (b *book) endCall(e *history.Event) {
 	case e.Op.Fenced():
 		if b.ended.effective && c.account != nil {
 			if p := c.account.point(e.Op); e.Token > p.token {
-				p.raise(e.Token, b.keep(e))
+				p.raise(e.Token, b.keep(e), nil)
 			}
 		}
 		if e.Type == contract.Fail && e.Op.AtPayment() {
@@ -173,11 +173,11 @@ func (b *book) endCall(e *history.Event) {
 		c.payout.answer(e, b.ended)
 	case e.Op == contract.OpAcquire && e.Type == contract.OK && e.Granted > 0:
 		kept := b.keep(e)
-		c.key.answered.raise(e.Granted, kept)
+		c.key.answered.raise(e.Granted, kept, c.sent)
 		c.key.recent.push(kept)
 	case e.Op == contract.OpRevoke && e.Type == contract.OK:
 		if r := readRevocation(e); r.NewTokenFloor > 0 {
-			c.key.floor.raise(r.NewTokenFloor, b.keep(e))
+			c.key.floor.raise(r.NewTokenFloor, b.keep(e), c.sent)
 		}
 	}
 	b.spare = append(b.spare, c)

@@ -54,7 +54,7 @@ func (c *clocks) hear(e *history.Event) {
 		if target == contract.LockDB {
 			c.wrong[e.Window], c.everWrong = true, true
 			c.early[e.Window] = forward(e)
-			if shift(e, "by") <= -farOff {
+			if allTheWhile(e) <= -farOff {
 				c.unseen[e.Window] = 0
 			}
 		}
@@ -80,7 +80,7 @@ func (c *clocks) hear(e *history.Event) {
 }
 
 func (c *clocks) seen(target contract.Process, e *history.Event) {
-	switch by := shift(e, "by"); {
+	switch by := allTheWhile(e); {
 	case target == contract.LockDB:
 		c.stores++
 		if by >= farOff {
@@ -118,6 +118,15 @@ func shift(e *history.Event, name string) time.Duration {
 		return 0
 	}
 	return d
+}
+
+// allTheWhile is by how much a clock is wrong throughout its window: 0 of one that goes to and fro and is right half the time,
+// which meets no danger that a lease of some seconds is too short for.
+func allTheWhile(e *history.Event) time.Duration {
+	if shift(e, "strobe") != 0 {
+		return 0
+	}
+	return shift(e, "by")
 }
 
 // forward tells whether a clock that is moved so is ahead at times. One of which nothing is said may be.

@@ -17,9 +17,18 @@ func (w *world) clockOf(target contract.Process, window int, token int64, phases
 
 // moveClock is clockOf a clock that is moved by so much because of a grant of key.
 func (w *world) moveClock(target contract.Process, window int, token int64, key, by string, phases ...string) {
+	w.clockSays(target, window, token, key, map[string]string{"by": by}, phases)
+}
+
+// strobe has a clock go to and fro between there and the true time.
+func (w *world) strobe(target contract.Process, window int, by string, phases ...string) {
+	w.clockSays(target, window, 0, "", map[string]string{"by": by, "strobe": "200ms"}, phases)
+}
+
+func (w *world) clockSays(target contract.Process, window int, token int64, key string, how map[string]string, phases []string) {
 	for _, p := range phases {
 		w.record(history.Event{W: history.Nemesis, Type: contract.Info, Proc: "nemesis", Op: opClock, Phase: p, Target: string(target), Window: window, Token: token, Key: key,
-			Attrs: map[string]string{"by": by}})
+			Attrs: how})
 	}
 }
 
@@ -206,6 +215,13 @@ func TestARefusalCountsForAClockThatIsBehindOnlyWhileItIs(t *testing.T) {
 			s.moveClock("lockdb", 1, 0, "", by, "inject", "seen")
 			s.refused(contract.OpRenew, 503, 1100*time.Millisecond)
 			s.moveClock("lockdb", 1, 0, "", by, "heal", "healed")
+		}, 0},
+		{"while it goes to and fro, and is right half the time", func(s story) {
+			s.strobe("lockdb", 1, by, "inject")
+			s.refused(contract.OpRenew, 503, 0)
+			s.strobe("lockdb", 1, by, "seen")
+			s.refused(contract.OpRenew, 503, 0)
+			s.strobe("lockdb", 1, by, "heal", "healed")
 		}, 0},
 		{"while it is ahead", func(s story) {
 			s.moveClock("lockdb", 1, 0, "", "1h0m0s", "inject")

@@ -11,6 +11,8 @@
 package invariant
 
 import (
+	"slices"
+
 	"fenceproof/checker/contract"
 	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
@@ -71,6 +73,7 @@ type findings struct {
 	checked    int64
 	unresolved int64
 	found      int64
+	across     int64 // of found, those across the beginning of an epoch
 	kept       []verdict.Violation
 	wants      []want // parallel to kept
 }
@@ -84,21 +87,42 @@ type want struct {
 
 // report counts a violation, and keeps it with its evidence while there are few.
 func (f *findings) report(sentence string, w want, proof ...*history.Event) {
+	f.add(verdict.Violation{Sentence: sentence}, w, proof)
+}
+
+// reportAcross is report for what a lock store explains that has forgotten, at the beginning of its epoch, what it granted
+// before. Where there are many, they give way to what nothing explains.
+func (f *findings) reportAcross(sentence string, w want, proof ...*history.Event) {
+	f.across++
+	f.add(verdict.Violation{Sentence: sentence, Across: true}, w, proof)
+}
+
+func (f *findings) add(v verdict.Violation, w want, proof []*history.Event) {
 	f.found++
 	f.tally.found++
+	if n := f.lastAcross(); len(f.kept) >= verdict.MaxViolations && !v.Across && n >= 0 {
+		f.kept, f.wants = slices.Delete(f.kept, n, n+1), slices.Delete(f.wants, n, n+1)
+	}
 	if f.tally.firstID != "" && len(f.kept) >= verdict.MaxViolations {
 		return
 	}
-	v := verdict.Violation{
-		Sentence: sentence, Account: w.account, Payout: w.payout, Key: w.key,
-		Events: f.book.evidence(w, proof),
-	}
+	v.Account, v.Payout, v.Key, v.Events = w.account, w.payout, w.key, f.book.evidence(w, proof)
 	if f.tally.firstID == "" {
 		f.tally.firstID, f.tally.first = f.id, v
 	}
 	if len(f.kept) < verdict.MaxViolations {
 		f.kept, f.wants = append(f.kept, v), append(f.wants, w)
 	}
+}
+
+// lastAcross is the last kept violation across the beginning of an epoch, −1 where there is none.
+func (f *findings) lastAcross() int {
+	for n := len(f.kept) - 1; n >= 0; n-- {
+		if f.kept[n].Across {
+			return n
+		}
+	}
+	return -1
 }
 
 // explain adds e to the kept violations that it explains and that still have room. Witnesses run ahead of one another,
@@ -118,7 +142,7 @@ func (f *findings) explain(e *history.Event) {
 func (f *findings) withdraw() {
 	f.unresolved += f.found
 	f.tally.found -= f.found
-	f.found, f.kept, f.wants = 0, nil, nil
+	f.found, f.across, f.kept, f.wants = 0, 0, nil, nil
 	if f.tally.firstID == f.id {
 		f.tally.firstID, f.tally.first = "", verdict.Violation{}
 	}
@@ -127,6 +151,6 @@ func (f *findings) withdraw() {
 func (f *findings) verdict(danger map[string]int64) verdict.Invariant {
 	return verdict.Invariant{
 		ID: f.id, Guarantee: f.guarantee, Checked: f.checked, Danger: danger,
-		Unresolved: f.unresolved, Found: f.found, Violations: f.kept,
+		Unresolved: f.unresolved, Found: f.found, Across: f.across, Violations: f.kept,
 	}
 }

@@ -195,13 +195,19 @@ func (f *grants) acquired(e *history.Event, c *call) {
 	switch w := (want{key: e.Key, tokens: [2]int64{e.Granted, c.granted.token}}); {
 	case e.Granted <= c.granted.token:
 		sentence := fmt.Sprintf("%s was answered token %d for key %s, although %d had been answered before it asked", e.Proc, e.Granted, e.Key, c.granted.token)
-		f.report(sentence, w, c.granted.event, c.sent, kept)
-		if c.granted.event.T <= f.book.begun && e.T > f.book.begun {
+		if f.book.forgettable(c.granted, e) {
+			f.reportAcross(sentence, w, c.granted.event, c.sent, kept)
 			f.issues.forgot(sentence, f.book.begunBy)
+		} else {
+			f.report(sentence, w, c.granted.event, c.sent, kept)
 		}
 	case e.Granted < c.floor.token:
-		f.report(fmt.Sprintf("%s was answered token %d for key %s, although a revoke had raised its floor to %d before it asked", e.Proc, e.Granted, e.Key, c.floor.token),
-			w, c.granted.event, c.floor.event, c.sent, kept)
+		sentence := fmt.Sprintf("%s was answered token %d for key %s, although a revoke had raised its floor to %d before it asked", e.Proc, e.Granted, e.Key, c.floor.token)
+		if f.book.forgettable(c.floor, e) {
+			f.reportAcross(sentence, w, c.granted.event, c.floor.event, c.sent, kept)
+		} else {
+			f.report(sentence, w, c.granted.event, c.floor.event, c.sent, kept)
+		}
 	}
 	if f.book.spans(c) {
 		f.unresolved++

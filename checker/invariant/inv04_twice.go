@@ -101,11 +101,14 @@ func (f *grants) tellTwice() {
 	}
 	n := slices.IndexFunc(f.kept, func(v verdict.Violation) bool { return v.Sentence == f.issues.lower })
 	if n < 0 {
-		n = len(f.kept) - 1 // there were too many before it
+		n = f.lastAcross() // there were too many before it
+	}
+	if n < 0 {
+		return // or too many of another kind
 	}
 	first := f.issues.twice[0].Again
 	w := want{key: first.Key, tokens: [2]int64{first.Token}}
-	told := verdict.Violation{Sentence: f.issues.sentence(), Reissued: f.issues.found, Key: w.key, Events: f.book.evidence(w, f.issues.proof())}
+	told := verdict.Violation{Sentence: f.issues.sentence(), Reissued: f.issues.found, Key: w.key, Across: true, Events: f.book.evidence(w, f.issues.proof())}
 	f.kept = slices.Insert(slices.Delete(f.kept, n, n+1), 0, told)
 	f.wants = slices.Insert(slices.Delete(f.wants, n, n+1), 0, w)
 }

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,56 +64,71 @@ func TestTokensIssuedTwiceAreToldOnlyWhereThatIsWhatFell(t *testing.T) {
 		w.putBack(1)
 	}
 	for _, c := range []struct {
-		name  string
-		story func(w *world)
-		found int64
-		first string
+		name   string
+		story  func(w *world)
+		found  int64
+		across int64
+		first  string
 	}{
 		{"a store that was put back", func(w *world) {
 			alice := w.acquire("executor-1", "alice")
 			begun(w, "restore-unguarded")
 			w.reissue(1, "executor-2", "alice", alice)
-		}, 1, "token 44 was issued twice, by a lock store that was put back to an older state: "},
+		}, 1, 1, "token 44 was issued twice, by a lock store that was put back to an older state: "},
 		{"a standby that lacked it", func(w *world) {
 			alice := w.acquire("executor-1", "alice")
 			begun(w, "failover-async")
 			w.reissue(1, "executor-2", "alice", alice)
-		}, 1, "token 44 was issued twice, by a standby that was promoted and lacked what its primary had granted last: "},
+		}, 1, 1, "token 44 was issued twice, by a standby that was promoted and lacked what its primary had granted last: "},
 		{"a store of which no nemesis tells what happened to it", func(w *world) {
 			alice := w.acquire("executor-1", "alice")
 			w.putBack(1)
 			w.reissue(1, "executor-2", "alice", alice)
-		}, 1, "token 44 was issued twice, by a lock store that had forgotten what it granted last: "},
+		}, 1, 1, "token 44 was issued twice, by a lock store that had forgotten what it granted last: "},
 		{"one of which a nemesis tells what happened to it before", func(w *world) {
 			w.acquire("executor-1", "alice")
 			begun(w, "restore")
 			w.reissue(1, "executor-2", "alice", 60)
 			w.putBack(2)
 			w.reissue(2, "executor-3", "alice", 60)
-		}, 1, "token 60 was issued twice, by a lock store that had forgotten what it granted last: "},
+		}, 1, 1, "token 60 was issued twice, by a lock store that had forgotten what it granted last: "},
 		{"a grant that is not in the log", func(w *world) {
 			alice := w.acquire("executor-1", "alice")
 			begun(w, "failover-async")
 			w.reissue(1, "executor-2", "bob", alice) // no lower one than bob's
 			w.answerAcquire(w.send(history.Event{Op: contract.OpAcquire, Proc: "executor-3", Key: "payout:alice", Session: "session-executor-3"}), 60)
 			w.watermarks()
-		}, 1, "executor-3 was answered token 60 for key payout:alice, but the lock store's log has no such grant"},
+		}, 1, 0, "executor-3 was answered token 60 for key payout:alice, but the lock store's log has no such grant"},
 		{"tokens that went down within an epoch", func(w *world) {
 			alice := w.acquire("executor-1", "alice")
 			begun(w, "restore")
 			w.reissue(1, "executor-2", "bob", alice)
 			w.reissue(1, "executor-2", "alice", 60)
 			w.reissue(1, "executor-3", "alice", 59)
-		}, 2, "executor-3 was granted key payout:alice with token 59 after 60 had been granted"},
+		}, 2, 0, "executor-3 was granted key payout:alice with token 59 after 60 had been granted"},
+		{"tokens that went down within an epoch, behind more than are told that went down at its beginning", func(w *world) {
+			for range 2 * verdict.MaxViolations {
+				w.acquire("executor-1", "alice")
+				w.release("alice")
+			}
+			begun(w, "restore-unguarded")
+			for i := range int64(verdict.MaxViolations) + 4 {
+				w.reissue(1, "executor-2", "alice", 50+i)
+			}
+			w.reissue(1, "executor-3", "alice", 49)
+		}, verdict.MaxViolations + 6, verdict.MaxViolations + 5, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := bank()
 			c.story(w)
 			got := judged(w.events, nil)["INV-04"]
-			if got.Found != c.found || len(got.Violations) != int(c.found) || !strings.HasPrefix(got.Reason, c.first) {
-				t.Errorf("%d found, %d told, the first: %s", got.Found, len(got.Violations), got.Reason)
+			if got.Found != c.found || got.Across != c.across || len(got.Violations) != min(int(c.found), verdict.MaxViolations) || !strings.HasPrefix(got.Reason, c.first) {
+				t.Errorf("%d found, %d of them across, %d told, the first: %s", got.Found, got.Across, len(got.Violations), got.Reason)
 			}
-			if twice := got.Violations[0].Reissued > 0; twice != strings.HasPrefix(c.first, "token ") {
+			if got.Across < got.Found && !slices.ContainsFunc(got.Violations, func(v verdict.Violation) bool { return !v.Across }) {
+				t.Error("what nothing explains is not told")
+			}
+			if twice := got.Violations[0].Reissued > 0; c.first != "" && twice != strings.HasPrefix(c.first, "token ") {
 				t.Errorf("that it tells of tokens issued twice is %v", twice)
 			}
 		})

@@ -53,7 +53,10 @@ func TestWhatIsDeclaredAndFoundIsNoFailure(t *testing.T) {
 				inv.Status = s
 			}
 			if inv.Status == verdict.Violated {
-				inv.Violations = []verdict.Violation{{Sentence: sentence}}
+				inv.Found, inv.Violations = 1, []verdict.Violation{{Sentence: sentence}}
+				if id == "INV-04" {
+					inv.Across = 1
+				}
 			}
 			v.Invariants = append(v.Invariants, inv)
 		}
@@ -73,18 +76,27 @@ func TestTheDataIsKeptBehindAViolationThatNobodyAskedFor(t *testing.T) {
 	declared := (Config{Plan: unguarded()}).expecting().Expect
 	for _, c := range []struct {
 		name     string
-		violated []string
+		violated []verdict.Invariant
 		expect   *verdict.Expectation
 		kept     bool
 	}{
 		{"nothing was violated", nil, nil, false},
-		{"something was", []string{"INV-04"}, nil, true},
-		{"what had been declared was", []string{"INV-04", "LIVE-01"}, declared, false},
-		{"something else was, too", []string{"INV-04", "INV-06"}, declared, true},
-		{"something else was than a control names", []string{"INV-01"}, &verdict.Expectation{Must: []string{"INV-02"}}, true},
+		{"something was", found("INV-04"), nil, true},
+		{"what had been declared was", append(found("LIVE-01"), verdict.Invariant{ID: "INV-04", Found: 9, Across: 9}), declared, false},
+		{"that was, and not only because the store was put back", []verdict.Invariant{{ID: "INV-04", Found: 9, Across: 8}}, declared, true},
+		{"something else was, too", append(found("INV-06"), verdict.Invariant{ID: "INV-04", Found: 9, Across: 9}), declared, true},
+		{"something else was than a control names", found("INV-01"), &verdict.Expectation{Must: []string{"INV-02"}}, true},
+		{"what a control names was", found("INV-02"), &verdict.Expectation{Must: []string{"INV-02"}}, false},
 	} {
 		if got := unnamed(c.violated, c.expect); got != c.kept {
 			t.Errorf("%s: kept %t", c.name, got)
 		}
 	}
+}
+
+func found(ids ...string) (invariants []verdict.Invariant) {
+	for _, id := range ids {
+		invariants = append(invariants, verdict.Invariant{ID: id, Found: 1})
+	}
+	return invariants
 }

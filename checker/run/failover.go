@@ -54,10 +54,8 @@ func (s *lockStandby) Lose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.Running() {
-		if err := s.t.CutOffLockDB(ctx); err != nil {
-			return err
-		}
+	if err := s.t.CutOffLockDB(ctx); err != nil {
+		return err
 	}
 	if err := unlessLost(s.t.evidence.endEpoch(ctx)); err != nil {
 		return err

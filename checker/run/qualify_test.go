@@ -134,7 +134,7 @@ func TestARunThatWasCutShortIsInconclusiveUnlessSomethingFellThatItWasToShowOrMu
 			v.Expect = &x
 		}
 		for _, id := range []string{"INV-02", "INV-04"} {
-			v.Invariants = append(v.Invariants, verdict.Invariant{ID: id, Status: c.statuses[id]})
+			v.Invariants = append(v.Invariants, verdict.Invariant{ID: id, Status: c.statuses[id], Found: 1, Across: 1})
 		}
 		v.Conclude()
 		if qualify(v, "interrupted", newFlaws(false)); v.Exit != c.exit || v.Overall != c.overall || !strings.HasPrefix(v.Reason, "interrupted; ") {

@@ -220,7 +220,7 @@ func (r *state) end(ctx context.Context, err error) error {
 	collect, done := r.answering(ctx)
 	defer done()
 	err = errors.Join(err, r.ev.collect(collect))
-	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || unnamed(r.judge.Violated(), r.cfg.Expect)) {
+	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || unnamed(r.judge.Standing(), r.cfg.Expect)) {
 		r.stack.KeepData()
 	}
 	closing, cancel := context.WithTimeout(ctx, stopTimeout)

@@ -7,7 +7,7 @@ import (
 
 func TestANemesisThatMayBreakSomethingIsMetWhetherItHasOrNot(t *testing.T) {
 	fallen := with(Violated, Pass, Pass)
-	fallen[0].Violations = []Violation{{Sentence: "token 7 was issued twice"}}
+	fallen[0].Found, fallen[0].Across, fallen[0].Violations = 1, 1, []Violation{{Sentence: "token 7 was issued twice", Across: true}}
 	for _, c := range []struct {
 		name       string
 		invariants []Invariant
@@ -20,13 +20,27 @@ func TestANemesisThatMayBreakSomethingIsMetWhetherItHasOrNot(t *testing.T) {
 		{"it never came", with(Pass, Pass, NotExercised), ExitOpen, "INV-03 is not exercised"},
 		{"what it may break was not exercised", with(NotExercised, Pass, Pass), ExitOpen, "INV-01 is not exercised"},
 		{"nobody knows whether it has broken what it may break", with(Inconclusive, Pass, Pass), ExitOpen, "INV-01 is inconclusive"},
+		{"more of it fell than it explains", []Invariant{{ID: "INV-01", Status: Violated, Found: 3, Across: 2, Violations: []Violation{{Sentence: "one", Across: true}, {Sentence: "the other"}}}, {ID: "INV-02", Status: Pass}}, ExitViolated,
+			"INV-01 is violated 1 times of 3 where failover-async is no reason for it: the other"},
+		{"more of it fell than it explains, and something else", []Invariant{{ID: "INV-01", Status: Violated, Found: 1, Violations: []Violation{{Sentence: "the other"}}}, {ID: "INV-02", Status: Violated, Found: 1}}, ExitViolated,
+			"INV-02 violated, which the expectation INV-01? does not name; besides, INV-01 is violated 1 times of 1 where failover-async is no reason for it: the other"},
 		{"how something else ended is not known", []Invariant{fallen[0], {ID: "INV-02", Status: Inconclusive, Doubt: "open", Reason: "open"}}, ExitOpen, "INV-02 is inconclusive"},
 	} {
-		r := Run{Invariants: c.invariants, Expect: &Expectation{DeclaredBy: "failover-async", Must: []string{}, May: []string{"INV-01"}}}
+		r := Run{Invariants: c.invariants, Expect: &Expectation{DeclaredBy: "failover-async", Must: []string{}, May: []string{"INV-01"}, Across: []string{"INV-01"}}}
 		r.Conclude()
 		if r.Exit != c.exit || !strings.Contains(r.Reason, c.reason) {
 			t.Errorf("%s: exit %d, because %q; want %d, %q", c.name, r.Exit, r.Reason, c.exit, c.reason)
 		}
+	}
+}
+
+// What a nemesis breaks on purpose is shown by what it has caused, and by nothing else.
+func TestWhatANemesisHasToBreakIsMissingWhereItHasNotCausedIt(t *testing.T) {
+	r := Run{Invariants: with(Violated, Pass), Expect: &Expectation{DeclaredBy: "restore-unguarded", Must: []string{"INV-01"}, Across: []string{"INV-01"}}}
+	r.Invariants[0].Found = 2
+	r.Conclude()
+	if r.Exit != ExitViolated || len(r.Expect.Missing) != 1 || len(r.Expect.Surplus) != 1 || r.Expect.Met {
+		t.Errorf("exit %d, because %q: missing %q, surplus %q", r.Exit, r.Reason, r.Expect.Missing, r.Expect.Surplus)
 	}
 }
 

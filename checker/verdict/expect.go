@@ -57,8 +57,8 @@ func (x *Expectation) Evaluate(invariants []Invariant) {
 		if inv.Status != Violated {
 			continue
 		}
-		violated[inv.ID] = true
-		if !x.Names(inv.ID) {
+		violated[inv.ID] = !slices.Contains(x.Across, inv.ID) || inv.Across > 0
+		if !x.Excuses(inv) {
 			x.Surplus = append(x.Surplus, inv.ID)
 		}
 	}
@@ -75,6 +75,26 @@ func (x *Expectation) Names(id string) bool {
 	return x != nil && (slices.Contains(x.Must, id) || slices.Contains(x.May, id))
 }
 
+// Excuses tells whether x names all that was found of inv, which is violated. It excuses nothing where it is nil.
+func (x *Expectation) Excuses(inv Invariant) bool {
+	return x.Names(inv.ID) && (!slices.Contains(x.Across, inv.ID) || inv.Found == inv.Across)
+}
+
+// beyond is the first violation of a named invariant that x does not excuse, in a sentence; "" where there is none.
+func (x *Expectation) beyond(invariants []Invariant) string {
+	for _, inv := range invariants {
+		if inv.Status != Violated || !x.Names(inv.ID) || x.Excuses(inv) {
+			continue
+		}
+		told := fmt.Sprintf("%s is violated %d times of %d where %s is no reason for it", inv.ID, inv.Found-inv.Across, inv.Found, x.DeclaredBy)
+		if n := slices.IndexFunc(inv.Violations, func(v Violation) bool { return !v.Across }); n >= 0 {
+			told += ": " + inv.Violations[n].Sentence
+		}
+		return told
+	}
+	return ""
+}
+
 // control tells whether x is a negative control's: somebody asked to see what falls.
 func (x *Expectation) control() bool { return x != nil && x.DeclaredBy == "" }
 
@@ -85,6 +105,12 @@ func (x *Expectation) control() bool { return x != nil && x.DeclaredBy == "" }
 // otherwise that the danger was met and that anybody can know.
 func (x *Expectation) exit(invariants []Invariant) (int, string) {
 	switch {
+	case len(x.Surplus) > 0 && x.beyond(invariants) != "":
+		told := x.beyond(invariants)
+		if others := slices.DeleteFunc(slices.Clone(x.Surplus), x.Names); len(others) > 0 {
+			told = fmt.Sprintf("%s violated, which the expectation %s does not name; besides, %s", strings.Join(others, ", "), x, told)
+		}
+		return ExitViolated, told
 	case len(x.Surplus) > 0:
 		return ExitViolated, fmt.Sprintf("%s violated, which the expectation %s does not name", strings.Join(x.Surplus, ", "), x)
 	case len(x.Missing) > 0 && x.DeclaredBy != "":

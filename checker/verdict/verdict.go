@@ -55,6 +55,8 @@ type Violation struct {
 	Account string `json:"account,omitempty"`
 	Payout  string `json:"payout,omitempty"`
 	Key     string `json:"key,omitempty"`
+	// Across: it lies across the beginning of an epoch of the lock store's log (Invariant.Across).
+	Across bool `json:"across,omitempty"`
 	// Events are the 3–6 events that prove it, in order of I.
 	Events []history.Event `json:"events"`
 	// Page is a page of its own that shows it in more detail, relative to the run's folder, "" for none.
@@ -75,8 +77,11 @@ type Invariant struct {
 	Checked int64            `json:"checked"`
 	Danger  map[string]int64 `json:"danger,omitempty"`
 	// Unresolved counts what could not be attributed or decided and was therefore left out.
-	Unresolved int64       `json:"unresolved,omitempty"`
-	Found      int64       `json:"found"` // violations found
+	Unresolved int64 `json:"unresolved,omitempty"`
+	Found      int64 `json:"found"` // violations found
+	// Across counts those of Found that lie across the beginning of an epoch of the lock store's log: a store that was put
+	// back, or a standby that was promoted, had forgotten what was granted before. Only INV-04 can tell.
+	Across     int64       `json:"across,omitempty"`
 	Violations []Violation `json:"violations,omitempty"`
 	// Doubt says why nobody can know, although no witness has a gap; Decide makes Inconclusive of it.
 	Doubt string `json:"-"`
@@ -142,7 +147,10 @@ type Expectation struct {
 	DeclaredBy string   `json:"declaredBy,omitempty"`
 	Must       []string `json:"must"`
 	May        []string `json:"may,omitempty"`
-	// Met: every named one was violated and nothing unnamed was. Missing and Surplus say what was not so.
+	// Across names those of Must and May of which nothing but violations across the beginning of an epoch is declared
+	// (Invariant.Across): a nemesis excuses no violation that it has not caused.
+	Across []string `json:"across,omitempty"`
+	// Met: every named one was violated as it is named and nothing else was. Missing and Surplus say what was not so.
 	Met     bool     `json:"met"`
 	Missing []string `json:"missing,omitempty"`
 	Surplus []string `json:"surplus,omitempty"`

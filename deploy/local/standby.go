@@ -184,11 +184,15 @@ func (s *Stack) CutOffLockDB(ctx context.Context) error {
 	return s.EndLockClients(ctx)
 }
 
-// EndLockClients ends the lock server's connections to lockdb, whatever they are at, and returns when none is left.
+// EndLockClients ends the lock server's connections to lockdb, whatever they are at, and returns when none is left. Of a lockdb
+// that has ended by itself all is ended that is left.
 func (s *Stack) EndLockClients(ctx context.Context) error {
 	d, err := s.database(LockDB)
 	if err != nil {
 		return err
+	}
+	if !d.Running() {
+		return d.Kill(ctx)
 	}
 	return d.EndClients(ctx, owners[LockDB])
 }

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"fenceproof/deploy/process"
 
@@ -177,6 +179,42 @@ func TestNothingOfACrashedServerStays(t *testing.T) {
 	}
 	if _, err := os.Stat(i.DataFolder()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the data directory is still there: %v", err)
+	}
+}
+
+// A backend that never looks up does not notice that the first process has gone, and what it is at may still be committed.
+func TestNothingStaysOfAServerWhoseFirstProcessEndedByItself(t *testing.T) {
+	i := instance(t)
+	c, err := pgx.Connect(t.Context(), i.SuperURL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	busy := make(chan error, 1)
+	go func() {
+		_, err := c.Exec(context.WithoutCancel(t.Context()), "DO $$ BEGIN LOOP END LOOP; END $$")
+		busy <- err
+	}()
+	for deadline := time.Now().Add(20 * time.Second); value[int](t, i, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO %'") == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("the backend is not seen at work")
+		}
+	}
+	if err := syscall.Kill(i.Process().Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-i.Process().Done()
+	if pids, err := process.WorkingIn(i.DataFolder(), "postgres"); err != nil || len(pids) == 0 {
+		t.Fatalf("nothing is left that would have to be ended: %v", err)
+	}
+	if err := i.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := process.WorkingIn(i.DataFolder(), "postgres"); err != nil || len(pids) != 0 {
+		t.Errorf("processes %d are left: %v", pids, errors.Join(err, process.KillAll(context.Background(), pids)))
+	}
+	if err := <-busy; err == nil {
+		t.Error("the statement came to an end")
 	}
 }
 

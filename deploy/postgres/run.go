@@ -138,13 +138,16 @@ func (i *Instance) Stop(ctx context.Context) error {
 
 // Crash ends all processes of the server with SIGKILL, as a loss of power would, and waits until all are gone and the
 // machine has its memory back: the data directory may be replaced by another then. What was committed is there after the
-// next Start.
+// next Start. Where the first process ended by itself, others may be at work still, and commit: they are ended as well.
 func (i *Instance) Crash(ctx context.Context) error {
-	if !i.Running() {
+	if i.proc == nil {
 		return nil
 	}
-	err := errors.Join(process.Kill(ctx, i.proc), killServer(ctx, i.data), removeSharedMemory(i.view()))
-	if err != nil {
+	var err error
+	if i.Running() {
+		err = process.Kill(ctx, i.proc)
+	}
+	if err = errors.Join(err, killServer(ctx, i.data), removeSharedMemory(i.view())); err != nil {
 		return fmt.Errorf("crash %s: %w", i.name, err)
 	}
 	return nil
