@@ -112,6 +112,8 @@ type Engine struct {
 
 	grantWait time.Duration // how long a restored store may grant nothing
 
+	end context.CancelFunc // ends the drive
+
 	mu     sync.Mutex
 	busy   map[contract.Process]*holding  // processes that a step holds
 	freed  map[contract.Process]time.Time // when one was held last
@@ -128,7 +130,7 @@ type Status struct {
 
 // NewEngine makes the engine of one plan on one stack.
 func NewEngine(p plan.Plan, s Stack, rec Recorder) *Engine {
-	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, busy: map[contract.Process]*holding{}, freed: map[contract.Process]time.Time{}}
+	return &Engine{plan: p, stack: s, rec: rec, heard: newListeners(), patience: patience, copyWait: healTimeout, grantWait: grantLimit, end: func() {}, busy: map[contract.Process]*holding{}, freed: map[contract.Process]time.Time{}}
 }
 
 // Observe takes the next event of the run; it never blocks.
@@ -146,7 +148,9 @@ func (e *Engine) Status() Status {
 // Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, and those that
 // wait for a message from a time on from then on; the others in their order and at most plan.Together at once. When it
 // returns everything is healed; the error says what could not be healed, or not be tried. An injection whose effect was not
-// seen is no error, nor is a step whose time or event never came: the log and Status say so of each.
+// seen is no error, nor is a step whose time or event never came: the log and Status say so of each. Where the operator's program
+// failed after a restore the steps end there, as nobody is let in any more. The error is a GuardError then, unless the harness
+// failed as well: of that alone it speaks.
 func (e *Engine) Run(ctx context.Context) error {
 	if len(e.plan.Steps) == 0 {
 		return nil
@@ -154,12 +158,17 @@ func (e *Engine) Run(ctx context.Context) error {
 	begin := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, begin.Add(time.Duration(e.plan.Drive)))
 	defer cancel()
+	e.end = cancel
 	var mu sync.Mutex
 	var failed []error
+	var keptOut error // one at most: the drive has ended then
 	do := func(s plan.Step) {
-		if err := e.step(ctx, begin, s); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
+		err := e.step(ctx, begin, s)
+		mu.Lock()
+		defer mu.Unlock()
+		if byGuard(err) {
+			keptOut = err
+		} else if err != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -194,6 +203,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		})
 	}
 	work.Wait()
+	if len(failed) == 0 {
+		return keptOut
+	}
 	return errors.Join(failed...)
 }
 

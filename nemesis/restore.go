@@ -31,11 +31,25 @@ type LockBackup interface {
 	// procedure begins it here.
 	PutBack(ctx context.Context, guarded bool) (latest int64, err error)
 	// Guard goes on with the operator's procedure. It tells below which token nobody is granted anything from now on, and what
-	// was done in a few words.
+	// was done in a few words. The error is a GuardError where the operator's program ran and did not do its part.
 	Guard(ctx context.Context) (next int64, done string, err error)
 	// Admit has the witness begin anew with what the store holds, and then starts the lock server. It starts the store as
 	// well, should that not run.
 	Admit(ctx context.Context) error
+}
+
+// GuardError is the error of an operator's program that was run after a restore, and did not do what it is for or did not say
+// so. Any other error of a Guard is the harness's own: the program could not be started, or the backup could not be put back.
+type GuardError struct{ Err error }
+
+func (e GuardError) Error() string { return e.Err.Error() }
+
+// Unwrap is what the program did, or said.
+func (e GuardError) Unwrap() error { return e.Err }
+
+func byGuard(err error) bool {
+	var of GuardError
+	return errors.As(err, &of)
 }
 
 // Limits of a restore.
@@ -69,16 +83,23 @@ type restore struct {
 	done    string        // by the guard
 	after   time.Duration // their admission somebody was granted something
 	unasked bool          // nobody was, and the drive has ended
+	keptOut bool          // all clients are, because of the guard
 }
 
 // AttrUnasked stands in the log of a restore behind which nobody was granted anything, where the drive had ended by then.
 const AttrUnasked = "unasked"
 
+// AttrKeptOut stands in the log of a restore after which nobody was let in, because the operator's program did not do its part.
+const AttrKeptOut = "keptOut"
+
 func (f *restore) attrs() map[string]string {
-	if !f.unasked {
-		return nil
+	switch {
+	case f.keptOut:
+		return map[string]string{AttrKeptOut: "true"}
+	case f.unasked:
+		return map[string]string{AttrUnasked: "true"}
 	}
-	return map[string]string{AttrUnasked: "true"}
+	return nil
 }
 
 func (f *restore) limits() (inject, heal time.Duration) {
@@ -118,6 +139,7 @@ func (f *restore) heal(ctx context.Context) error {
 	}
 	if f.guarded && f.begun {
 		if err := f.guard(ctx); err != nil {
+			f.keptOut = byGuard(err)
 			return fmt.Errorf("nobody is let in, as the store may grant tokens a second time: %w", err)
 		}
 	}
@@ -153,7 +175,7 @@ func (f *restore) guard(ctx context.Context) (err error) {
 		return err
 	}
 	if highest := f.highest.Load(); next <= highest {
-		return fmt.Errorf("the guard says that the next token is %d, and %d had been answered", next, highest)
+		return GuardError{fmt.Errorf("the guard says that the next token is %d, and %d had been answered: %s", next, highest, f.done)}
 	}
 	return nil
 }
@@ -214,8 +236,12 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	if !guarded { // whoever holds a key in the backup lawfully has it for another lease, which etcd begins anew
 		within += e.plan.LongestLease()
 	}
-	return e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: guarded, wait: time.Duration(s.For), highest: &highest,
+	err = e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: guarded, wait: time.Duration(s.For), highest: &highest,
 		within: within, ended: func() bool { return ctx.Err() != nil }, granted: func() *listener { return e.heard.listen(grants) }}, nil)
+	if byGuard(err) { // before anybody else has the store in his hands
+		e.end()
+	}
+	return err
 }
 
 // backUp takes a backup. Nobody stops or kills meanwhile what it is taken of.

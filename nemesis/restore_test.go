@@ -157,19 +157,6 @@ func TestARestoreGoesByTheProcedureOrDoesNot(t *testing.T) {
 	}
 }
 
-// Whoever lets clients in to a store that was not moved far enough has them granted tokens again, and the run would lay that
-// to the system.
-func TestNobodyIsLetInToAStoreThatTheGuardDidNotMoveFarEnough(t *testing.T) {
-	v, l := &vault{latest: 50, next: 60, fails: map[string]error{}}, newLog()
-	_, err := putBack(t, v, l, plan.Restore, long, true)
-	if err == nil || !strings.Contains(err.Error(), "the next token is 60, and ") {
-		t.Errorf("the engine says %v", err)
-	}
-	if got := strings.Join(v.asked, ", "); got != "back up, lose, put back to be guarded, guard" {
-		t.Errorf("asked for: %s", got)
-	}
-}
-
 // A sequence may skip 32 tokens when its server starts again: what was granted soon after the backup would not be granted
 // again.
 func TestAStoreIsNotLostBeforeItHasGrantedWhatTheBackupLacks(t *testing.T) {

@@ -11,12 +11,13 @@ import (
 )
 
 // flaws is what a history tells of a run that no invariant judges: processes that ended although nobody had asked them
-// to, faults that did not have their effect, and a lock store that was put back and grants nobody anything.
+// to, an operator's program that failed, faults that did not have their effect, and a lock store that was put back and grants
+// nobody anything.
 type flaws struct {
 	// script tells that somebody wrote each step of the plan for what it shows: one that did not take place is a flaw as
 	// well. A generated plan has more steps that wait for an event than find it within the drive.
 	script   bool
-	ended    []string
+	failing  []string               // of the system itself: nobody knows what it would have done
 	injected map[int]*history.Event // by window, until the effect was seen
 	seen     map[int]bool           // by window
 	unseen   []string
@@ -29,8 +30,10 @@ func newFlaws(script bool) *flaws {
 func (f *flaws) observe(e *history.Event) {
 	switch {
 	case e.W == history.Run && e.Op == history.OpEnded:
-		f.ended = append(f.ended, e.Msg)
+		f.failing = append(f.failing, e.Msg)
 	case e.W != history.Nemesis:
+	case e.Phase == nemesis.PhaseFailed && e.Attrs[nemesis.AttrKeptOut] != "":
+		f.failing = append(f.failing, fmt.Sprintf("the %s did not come to its end (window %d): %s", e.Op, e.Window, inLine(e.Msg)))
 	case e.Phase == nemesis.PhaseInject:
 		f.injected[e.Window] = e
 	case e.Phase == nemesis.PhaseSeen:
@@ -56,7 +59,7 @@ func qualify(v *verdict.Run, cut string, f *flaws) {
 	if len(f.unseen) > 0 {
 		v.Lack(strings.Join(f.unseen, "; "))
 	}
-	if why := strings.Join(f.ended, "; "); v.Exit == verdict.ExitViolated && why != "" {
+	if why := strings.Join(f.failing, "; "); v.Exit == verdict.ExitViolated && why != "" {
 		v.Reason += "; besides, " + why // and that may be why
 	} else if why != "" {
 		v.Doubt(why)
@@ -75,6 +78,9 @@ func qualify(v *verdict.Run, cut string, f *flaws) {
 		v.Reason = cut + "; " + v.Reason
 	}
 }
+
+// inLine is text that a program printed in lines, in one: a reason is a sentence.
+func inLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // control tells whether x is a negative control's, which has shown what it was asked for as soon as that fell. A run whose
 // nemesis declares what it breaks is about everything else as well.

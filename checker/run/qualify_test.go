@@ -103,6 +103,44 @@ func TestARestoreBehindWhichNobodyIsGrantedAnythingIsNotExercised(t *testing.T) 
 	}
 }
 
+// A store that is not let go of shows nothing of what it would have granted. That is the system's failure: the run is no pass and
+// the harness is not to blame, whatever became of the restore's own effect.
+func TestARunWhoseRestoreGuardFailedIsInconclusiveAndSaysWhatTheGuardSaid(t *testing.T) {
+	const said = "nobody is let in: lockctl restore-guard: exit status 1:\n  it cannot read paydb"
+	for name, c := range map[string]struct {
+		before   []string
+		violated bool
+		expect   *verdict.Expectation
+		overall  verdict.Status
+		exit     int
+		words    string
+	}{
+		"the store was lost": {[]string{nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal}, false, nil, verdict.Inconclusive, verdict.ExitOpen, "the restore did not come to its end (window 1): nobody is let in: lockctl restore-guard: exit status 1: it cannot read paydb; "},
+		"nothing was lost":   {[]string{nemesis.PhaseInject, nemesis.PhaseFailed, nemesis.PhaseHeal}, false, nil, verdict.Inconclusive, verdict.ExitOpen, "lockctl restore-guard: exit status 1: it cannot read paydb; "},
+		"something fell":     {[]string{nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal}, true, nil, verdict.Violated, verdict.ExitViolated, "; besides, the restore did not come to its end"},
+		"something may fall": {[]string{nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal}, false, &verdict.Expectation{DeclaredBy: "failover-async", Must: []string{}, May: []string{"INV-04"}}, verdict.Inconclusive, verdict.ExitOpen, "lockctl restore-guard"},
+		"a control's has to": {[]string{nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal}, false, &verdict.Expectation{Must: []string{"INV-04"}}, verdict.Pass, verdict.ExitOpen, "lockctl restore-guard"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inv := verdict.Invariant{ID: "INV-04", Status: verdict.Pass}
+			if c.violated {
+				inv.Status = verdict.Violated
+			}
+			v := &verdict.Run{Invariants: []verdict.Invariant{inv}, Expect: c.expect}
+			v.Conclude()
+			f := newFlaws(false)
+			for _, e := range window(1, c.before...) {
+				e.Op = "restore"
+				f.observe(&e)
+			}
+			f.observe(&history.Event{W: history.Nemesis, Op: "restore", Window: 1, Phase: nemesis.PhaseFailed, Msg: said, Attrs: map[string]string{nemesis.AttrKeptOut: "true"}})
+			if qualify(v, "", f); v.Overall != c.overall || v.Exit != c.exit || !strings.Contains(v.Reason, c.words) {
+				t.Errorf("%s, exit status %d: %s", v.Overall, v.Exit, v.Reason)
+			}
+		})
+	}
+}
+
 // What a run that was cut short was asked for it did not do. A negative control has done it as soon as that fell.
 func TestARunThatWasCutShortIsInconclusiveUnlessSomethingFellThatItWasToShowOrMustNot(t *testing.T) {
 	held := map[string]verdict.Status{"INV-02": verdict.Pass, "INV-04": verdict.Pass}

@@ -133,7 +133,7 @@ func (b *lockBackup) Guard(ctx context.Context) (next int64, done string, err er
 		return 0, "", err
 	}
 	if g.EndedSessions == nil {
-		return 0, "", errors.New("restore-guard does not say whether it ended the sessions")
+		return 0, "", failing("restore-guard does not say whether it ended the sessions")
 	}
 	if !b.onEtcd() {
 		if err := moved.add(g); err != nil {
@@ -151,9 +151,9 @@ type moves struct{ from, next int64 }
 func (m *moves) add(g guardedTo) error {
 	switch {
 	case g.StoodAt == nil || g.NextToken == nil || *g.NextToken <= *g.StoodAt:
-		return fmt.Errorf("restore-guard does not say that it moved the store: it stood at %s, and the next token is %s", orNothing(g.StoodAt), orNothing(g.NextToken))
+		return failing("restore-guard does not say that it moved the store: it stood at %s, and the next token is %s", orNothing(g.StoodAt), orNothing(g.NextToken))
 	case m.next != 0 && *m != moves{*g.StoodAt, *g.NextToken}:
-		return fmt.Errorf("restore-guard moved one member from %d to %d, and another from %d to %d", m.from, m.next, *g.StoodAt, *g.NextToken)
+		return failing("restore-guard moved one member from %d to %d, and another from %d to %d", m.from, m.next, *g.StoodAt, *g.NextToken)
 	}
 	*m = moves{*g.StoodAt, *g.NextToken}
 	return nil
@@ -191,10 +191,18 @@ func insist(ctx context.Context, step func(context.Context) (guardedTo, error)) 
 func (b *lockBackup) guard(ctx context.Context, args ...string) (g guardedTo, err error) {
 	all := append([]string{"restore-guard", "--json", "--yes", "--operator", string(contract.Operator), "--reason", "the store was lost on purpose"}, args...)
 	text, err := b.t.Operate(ctx, all...)
+	if ran := (local.ExitError{}); errors.As(err, &ran) {
+		return g, nemesis.GuardError{Err: err}
+	}
 	if err != nil {
 		return g, err
 	}
 	return readGuarded(text)
+}
+
+// failing is what restore-guard did or said that it must not: the system has failed then, and not the harness.
+func failing(format string, args ...any) error {
+	return nemesis.GuardError{Err: fmt.Errorf(format, args...)}
 }
 
 // readGuarded finds what restore-guard did in all that it printed, for programs and for people.
@@ -206,14 +214,14 @@ func readGuarded(text string) (g guardedTo, err error) {
 		}
 		var said guardedTo
 		if err := json.NewDecoder(strings.NewReader(text[at:])).Decode(&said); err != nil {
-			return g, fmt.Errorf("read what restore-guard did: %w", err)
+			return g, failing("read what restore-guard did: %w", err)
 		}
 		if said.Backend != "" {
 			g, found = said, found+1
 		}
 	}
 	if found != 1 {
-		return g, fmt.Errorf("restore-guard says %d times what it did, and has to say it once: %q", found, text)
+		return g, failing("restore-guard says %d times what it did, and has to say it once: %q", found, text)
 	}
 	return g, nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"fenceproof/nemesis"
 )
 
 // Whoever keeps a step of the procedure from its end for a moment, an election or a paydb that has no room, does not keep the
@@ -79,8 +81,8 @@ func TestWhatTheGuardDidIsWhatItSays(t *testing.T) {
 			if c.err == "" && (err != nil || m != moves{c.from, c.next}) {
 				t.Errorf("moved %+v: %v", m, err)
 			}
-			if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-				t.Errorf("got %v, want %s", err, c.err)
+			if c.err != "" && (!errors.As(err, new(nemesis.GuardError)) || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("got %v, want %s, and that it is the guard's", err, c.err)
 			}
 		})
 	}

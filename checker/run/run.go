@@ -49,6 +49,7 @@ type state struct {
 	engine  *nemesis.Engine
 	started time.Time
 	rate    meter // of the status line; its watcher is its only user
+	keptOut bool  // all clients are: the lock store was put back, and the operator's program failed
 }
 
 // Verify does one run and writes verdict.json and the report. When ctx ends early it heals, judges what there is and
@@ -170,7 +171,13 @@ func (r *state) work(ctx context.Context) error {
 	defer end()
 	defer r.watchDeaths(ctx)()
 	r.enter("drive")
-	if err := r.unlessCut(ctx, r.drive(ctx)); err != nil {
+	err := r.drive(ctx)
+	if of := (nemesis.GuardError{}); errors.As(err, &of) { // nothing is healed that could be drained, and the log of the nemesis says why
+		r.keptOut = true
+		r.out.say("drive", "it ends here: %s", inLine(err.Error()))
+		return r.unlessCut(ctx, nil)
+	}
+	if err := r.unlessCut(ctx, err); err != nil {
 		return err
 	}
 	r.enter("drain")
@@ -220,7 +227,7 @@ func (r *state) end(ctx context.Context, err error) error {
 	collect, done := r.answering(ctx)
 	defer done()
 	err = errors.Join(err, r.ev.collect(collect))
-	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || unnamed(r.judge.Standing(), r.cfg.Expect)) {
+	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || r.keptOut || unnamed(r.judge.Standing(), r.cfg.Expect)) {
 		r.stack.KeepData()
 	}
 	closing, cancel := context.WithTimeout(ctx, stopTimeout)

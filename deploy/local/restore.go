@@ -178,7 +178,7 @@ func (s *Stack) Etcdutl() string { return s.config.Etcd.Program("etcdutl") }
 const lockctl = "lockctl"
 
 // Operate runs the operator's command and gives what it printed. It reaches the databases past the links, as an operator
-// on the spot would. An error has the text that it printed for people.
+// on the spot would. Where it ran and failed the error is an ExitError, with the text that it printed for people.
 func (s *Stack) Operate(ctx context.Context, args ...string) (string, error) {
 	env := baseVariables()
 	env.set(map[string]string{"LOCK_BACKEND": BackendPG})
@@ -193,8 +193,13 @@ func (s *Stack) Operate(ctx context.Context, args ...string) (string, error) {
 	return s.toEnd(ctx, lockctl, filepath.Join(s.config.BinDir, lockctl), env, args)
 }
 
-// toEnd runs a program to its end, as a child of the warden like all that is at the run's data, and gives what it printed. An
-// error has the text that it printed for people.
+// ExitError is the error of a program that was started, and ended with another status than 0 or not in its time.
+type ExitError struct{ How string }
+
+func (e ExitError) Error() string { return e.How }
+
+// toEnd runs a program to its end, as a child of the warden like all that is at the run's data, and gives what it printed. Where it
+// ran and failed the error is an ExitError, with the text that it printed for people.
 func (s *Stack) toEnd(ctx context.Context, name, program string, env variables, args []string) (string, error) {
 	log := s.LogPath(name)
 	from := logSize(log)
@@ -205,11 +210,14 @@ func (s *Stack) toEnd(ctx context.Context, name, program string, env variables, 
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
-		return "", errors.Join(fmt.Errorf("%s does not end: %w", name, context.Cause(ctx)), process.Kill(context.WithoutCancel(ctx), p))
+		if err := process.Kill(context.WithoutCancel(ctx), p); err != nil {
+			return "", fmt.Errorf("end %s, which does not end by itself: %w", name, err)
+		}
+		return "", ExitError{fmt.Sprintf("%s %s does not end: %v; it printed:\n%s", name, args[0], context.Cause(ctx), lastLines(logSince(log, from)))}
 	}
 	text := logSince(log, from)
 	if p.Status() != "exit status 0" {
-		return text, fmt.Errorf("%s %s: %s:\n%s", name, args[0], p.Status(), lastLines(text))
+		return text, ExitError{fmt.Sprintf("%s %s: %s:\n%s", name, args[0], p.Status(), lastLines(text))}
 	}
 	return text, nil
 }

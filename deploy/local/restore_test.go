@@ -3,14 +3,18 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"fenceproof/deploy/etcd"
+	"fenceproof/deploy/local/warden"
 )
 
 // grants has the lock server grant n keys, each to a session of its own, and gives the last token. Where the server does not
@@ -154,5 +158,36 @@ func TestWhatKeepsTheLocksIsPutBackAsItWas(t *testing.T) {
 				t.Errorf("a backup that nobody needed is still there: %v", err)
 			}
 		})
+	}
+}
+
+// Whoever runs an operator's program has to know whether it failed or could not be run: the one is the program's doing.
+func TestAProgramThatFailedIsToldFromOneThatCouldNotBeStarted(t *testing.T) {
+	dir, bin := runDir(t), t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o755))
+	s := &Stack{config: Config{RunDir: dir, BinDir: bin, Backend: BackendPG}}
+	w, err := warden.Start(t.Context(), s.LogPath("warden"))
+	must(t, err)
+	s.warden = w
+	defer func() { must(t, w.Close(context.WithoutCancel(t.Context()))) }()
+	operate := func(ctx context.Context, script string) error {
+		t.Helper()
+		must(t, os.WriteFile(filepath.Join(bin, lockctl), []byte(script), 0o755))
+		_, err := s.Operate(ctx, "restore-guard")
+		return err
+	}
+	if _, err := s.Operate(t.Context(), "restore-guard"); err == nil || errors.As(err, new(ExitError)) {
+		t.Errorf("there is no such program, and it is said: %v", err)
+	}
+	if err := operate(t.Context(), "#!/bin/sh\necho moved\n"); err != nil {
+		t.Error(err)
+	}
+	if err := operate(t.Context(), "#!/bin/sh\necho it refuses\nexit 3\n"); !errors.As(err, new(ExitError)) || err.Error() != "lockctl restore-guard: exit status 3:\nit refuses" {
+		t.Errorf("it has refused, and it is said: %v", err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := operate(soon, "#!/bin/sh\nexec sleep 300\n"); !errors.As(err, new(ExitError)) || !strings.Contains(err.Error(), "does not end") {
+		t.Errorf("it does not end, and it is said: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,41 @@ func TestAStoreThatIsPutBackAsItIsIssuesTokensTwiceAndTheRunSaysWhichAndToWhom(t
 				t.Errorf("recheck ended with %d:\n%s", again, out)
 			}
 		})
+	}
+}
+
+// The operator's program is the system's: that it fails is no failure of the harness, which would end a soak. Nobody is let in all
+// the same, and the stores stay for whoever has to look at them.
+func TestAGuardThatFailsMakesTheRunInconclusiveInItsOwnWords(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	entries, err := os.ReadDir(binaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Link(filepath.Join(binaries, e.Name()), filepath.Join(bin, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := filepath.Join(bin, "lockctl")
+	if err := errors.Join(os.Remove(broken), os.WriteFile(broken, []byte("#!/bin/sh\necho it forgets how >&2\nexit 1\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	r := startIn(t, bin, "--nemesis", "restore", "--seed", "1", "--duration", "12s", "--rate", "8")
+	if got := r.wait(); got != verdict.ExitOpen {
+		t.Errorf("exit status %d", got)
+	}
+	awaitNobody(t, r.folder())
+	const words = "nobody is let in, as the store may grant tokens a second time: lockctl restore-guard: exit status 1: it forgets how; "
+	if v := r.verdict(); v.Overall != verdict.Inconclusive || v.Harness != "" || !strings.Contains(v.Reason, words) {
+		t.Errorf("%s, the harness: %q, the reason: %s", v.Overall, v.Harness, v.Reason)
+	}
+	if out, again := fenceproof(t, "recheck", r.folder()); again != verdict.ExitOpen || !strings.Contains(out, words) {
+		t.Errorf("recheck ended with %d:\n%s", again, out)
+	}
+	if _, err := os.Stat(filepath.Join(r.folder(), "data")); err != nil {
+		t.Errorf("what the guard has left is gone: %v", err)
 	}
 }
 
