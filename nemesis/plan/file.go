@@ -83,6 +83,8 @@ func misread(err error) error {
 	case errors.Is(err, jsonv2.ErrUnknownName):
 		name := at.LastToken()
 		return fmt.Errorf("not a plan: unknown field %q in %s%s", name, where(at.Parent()), contract.Meant(name, fields(at.Parent())))
+	case semantic.GoType == reflect.TypeFor[Duration]() && semantic.JSONKind == '0':
+		return fmt.Errorf("not a plan: %s is no duration; write it like \"250ms\" or \"1.5s\"", where(at))
 	case semantic.Err != nil && semantic.JSONKind != '0':
 		return fmt.Errorf("not a plan: %s: %w", where(at), semantic.Err)
 	}

@@ -23,7 +23,7 @@ func (p Plan) validateMix() error {
 	back, standby := has(Restore, RestoreUnguarded), has(Failover, FailoverAsync)
 	switch moves := cmp.Or(standby, back); {
 	case has(Restore) != "" && has(RestoreUnguarded) != "":
-		return fmt.Errorf("%s and %s are about one and the same store: tokens that the second one has granted twice are laid to the first; run one of them", Restore, RestoreUnguarded)
+		return errBothRestores
 	case has(Failover) != "" && has(FailoverAsync) != "":
 		return fmt.Errorf("%s and %s need different standbys, and a run has one", Failover, FailoverAsync)
 	case back != "" && standby != "":

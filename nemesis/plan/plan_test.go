@@ -114,7 +114,7 @@ func TestAWrongPlanIsRefusedWithWhatWasMeant(t *testing.T) {
 		"half a payout":             {`"executors": 6`, `"executors": 1.5`, "executors cannot be this number"},
 		"a delay past the write":    {`"delay": "25ms"`, `"delay": "26ms"`, "at most half of prepare"},
 		"everybody stopped":         {`"together": 2`, `"together": 6`, "nobody is left to take over"},
-		"a number for a duration":   {`"drive": "30s"`, `"drive": 30`, "drive"},
+		"a number for a duration":   {`"drive": "30s"`, `"drive": 30`, `drive is no duration; write it like "250ms"`},
 		"a window past the drive":   {`"for": "6s"`, `"for": "40s"`, "after the drive has ended"},
 		"a schema of the future":    {`"schema": 1`, `"schema": 2`, "this version reads 1"},
 		"no executors":              {`"executors": 6`, `"executors": 0`, "executors is 0"},

@@ -102,6 +102,9 @@ func (p Plan) Held(f Fault) []contract.Process {
 	return append(held, links...)
 }
 
+// errBothRestores says why a run has one kind of restore.
+var errBothRestores = fmt.Errorf("%s and %s are about one and the same store: tokens that the second one has granted twice are laid to the first; run one of them", Restore, RestoreUnguarded)
+
 // BackedUp are the processes among them that it has in its hands while it takes a backup.
 func (p Plan) BackedUp() []contract.Process { return p.lockBackend() }
 
@@ -115,6 +118,8 @@ func (s Step) validateRestore(p Plan) error {
 		return nil
 	case s.Target != LockStore || s.On != "" || s.Until != "":
 		return fmt.Errorf("%s is about what keeps the locks, and begins at a time: it needs \"target\": %q, and neither \"on\" nor \"until\"", s.Fault, LockStore)
+	case slices.ContainsFunc(p.Steps, func(o Step) bool { return o.Fault.OnStore() && o.Fault != s.Fault }):
+		return errBothRestores
 	case s.Delay <= 0:
 		return errors.New("\"delay\" is how old the backup is when it is needed: it must be positive")
 	case s.Fault == Restore && s.For < Duration(p.LongestLease()):

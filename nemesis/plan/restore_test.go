@@ -84,8 +84,25 @@ func TestNobodyElseHasTheLocksStoreInItsHandsDuringARestore(t *testing.T) {
 			}
 		}
 		p.Steps = append(p.Steps, Step{Fault: Kill, Target: Target(contract.LockServer), At: r.At + r.Delay, For: Duration(100 * time.Millisecond)})
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "lock-server is stopped at") {
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "lock-server is hit by restore at") {
 			t.Errorf("on %s a kill in the middle of a restore: %v", backend, err)
+		}
+	}
+}
+
+// Generated plans have them far enough apart, and of one kind; somebody who writes his own may not.
+func TestTwoRestoresThatSpoilOneAnotherAreRefused(t *testing.T) {
+	for says, again := range map[string]func(first Step) Step{
+		"takes its backup before that of": func(s Step) Step { s.At = s.end() - 1; return s },
+		"about one and the same store":    func(s Step) Step { s.At, s.Fault = s.end(), RestoreUnguarded; return s },
+		"":                                func(s Step) Step { s.At = s.end(); return s },
+	} {
+		p := example(1)
+		p.Nemesis, p.Drive = string(Restore), Duration(60*time.Second)
+		p = generate(t, p)
+		p.Nemesis, p.Steps = Script, []Step{p.Steps[0], again(p.Steps[0])}
+		if err := p.Validate(); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want an error that says %q", err, says)
 		}
 	}
 }

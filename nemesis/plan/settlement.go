@@ -118,13 +118,19 @@ func (p Plan) validateOverlaps() error {
 // stops tells whether s keeps somebody from working who holds keys. A clock that is wrong keeps nobody.
 func (s Step) stops() bool { return s.Target.holds() && s.Fault != Clock }
 
-// collision refuses a step that has a process, or a link, in its hands while another one has it.
+// collision refuses a step that has a process, or a link, in its hands while another one has it, and a backup that would be
+// taken before an older one has been put back.
 func collision(first, second Step, held, taken []grip) error {
+	if first.Fault.OnStore() && second.Fault.OnStore() && second.At < first.end() {
+		return fmt.Errorf("the %s at %s takes its backup before that of %s is over, at %s", second.Fault, second.At, first.At, first.end())
+	}
 	for _, g := range taken {
 		switch {
 		case !slices.ContainsFunc(held, g.overlaps):
 		case second.Fault.OnLink():
 			return fmt.Errorf("%s is broken by %s at %s and by %s again at %s, before it is healed", g.target, first.Fault, first.At, second.Fault, second.At)
+		case first.Fault != Pause || second.Fault != Pause:
+			return fmt.Errorf("%s is hit by %s at %s and by %s at %s, before the first is over", g.target, first.Fault, first.At, second.Fault, second.At)
 		default:
 			return fmt.Errorf("%s is stopped at %s and is stopped again at %s, before it goes on", g.target, first.At, second.At)
 		}
