@@ -76,7 +76,7 @@ mutants: build ## break the system on purpose, build by build, and see each one 
 sweep: build ## lose, duplicate and delay a message of every endpoint, and count what was carried out; BACKEND=pg|etcd
 	bin/fenceproof sweep --backend "$(BACKEND)" $(if $(ETCD_MEMBERS),--etcd-members "$(ETCD_MEMBERS)") $(if $(SEED),--seed "$(SEED)") $(FLAGS)
 
-soak: build ## every nemesis, backend and workload in turn, round after round, DURATION=8h or ROUNDS=9 long; INTO=FOLDER goes on
+soak: build ## every nemesis but sweep on every backend and workload, round after round, DURATION=8h or ROUNDS=9 long; MIXES=1 adds mixes; INTO=FOLDER goes on
 	bin/fenceproof soak $(soak_flags)
 
 build: ## build the suite and the services into bin/

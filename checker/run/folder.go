@@ -50,7 +50,8 @@ func makeFolder(c Config) (id, dir string, err error) {
 }
 
 // Occupy marks a folder as in use until the process ends or release is called: of a run, so that Clean leaves it alone, or of
-// a series of runs, so that nobody else makes one there. It wraps EWOULDBLOCK where another process has marked it.
+// a matrix of mutants, so that nobody else makes one there. A soak holds on to the file of its lines instead. It wraps
+// EWOULDBLOCK where another process has marked it.
 func Occupy(dir string) (release func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -63,10 +64,7 @@ func Occupy(dir string) (release func(), err error) {
 }
 
 // InUse tells whether a run is going on in dir.
-func InUse(dir string) bool { return inUse(dir) }
-
-// inUse tells whether a run is going on in dir.
-func inUse(dir string) bool {
+func InUse(dir string) bool {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
 		return false
@@ -88,6 +86,18 @@ func pointLatest(runs, id string) error {
 	return nil
 }
 
+// DropLatest removes the link to the newest run where that run is gone: no link at all is as good.
+func DropLatest(runs string) error {
+	link := filepath.Join(runs, latestLink)
+	if _, err := os.Stat(link); !errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the link to a run that is gone: %w", err)
+	}
+	return nil
+}
+
 // Clean removes the folders of all runs but the newest keep. It touches nothing that is not named like a run, and none of
 // the busy ones, which are going on. Without a folder of all runs the error is ErrNoRuns.
 func Clean(runs string, keep int) (removed int, busy []string, err error) {
@@ -102,7 +112,7 @@ func Clean(runs string, keep int) (removed int, busy []string, err error) {
 	for _, e := range entries {
 		switch {
 		case !e.IsDir() || !IsRun(e.Name()):
-		case inUse(filepath.Join(runs, e.Name())):
+		case InUse(filepath.Join(runs, e.Name())):
 			busy = append(busy, e.Name())
 		default:
 			names = append(names, e.Name())
@@ -116,9 +126,7 @@ func Clean(runs string, keep int) (removed int, busy []string, err error) {
 		}
 		removed++
 	}
-	if _, err := os.Stat(filepath.Join(runs, latestLink)); errors.Is(err, os.ErrNotExist) {
-		_ = os.Remove(filepath.Join(runs, latestLink)) // it pointed to a run that is gone; no link at all is as good
-	}
+	errs = append(errs, DropLatest(runs))
 	return removed, busy, errors.Join(errs...)
 }
 

@@ -224,27 +224,79 @@ func TestAViolationStaysOneWhereTheProgramsWereReplacedDuringItsRun(t *testing.T
 
 func TestARunThatHangsIsAFailureOfTheHarnessWhateverItsVerdictSays(t *testing.T) {
 	for name, c := range map[string]struct {
-		script       string
-		interrupted  bool
-		grace        time.Duration
-		cut, counted bool
+		script string
+		cut    bool
+		grace  time.Duration
 	}{
-		"ends when told":                      {`trap 'verdict 0 pass; exit 0' TERM; touch "$runs/begun"; while :; do sleep 0.01; done`, false, time.Minute, false, true},
-		"has to be killed":                    {`trap '' TERM; verdict 0 pass; touch "$runs/begun"; while :; do sleep 0.01; done`, false, 0, false, true},
-		"has to be killed after an interrupt": {`trap '' TERM; verdict 0 pass; touch "$runs/begun"; while :; do sleep 0.01; done`, true, 0, true, false},
+		"ends when told":                      {`trap 'verdict 0 pass; exit 0' TERM; touch "$runs/begun"; while :; do sleep 0.01; done`, false, time.Minute},
+		"has to be killed":                    {`trap '' TERM; verdict 0 pass; touch "$runs/begun"; while :; do sleep 0.01; done`, false, 0},
+		"has to be killed after an interrupt": {`trap '' TERM; verdict 0 pass; touch "$runs/begun"; while :; do sleep 0.01; done`, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			if c.interrupted {
+			if c.cut {
 				go stopOnce(ctx, filepath.Join(dir, "begun"), stop)
 			}
 			x := &child{exe: scripted(t, c.script), runs: dir, output: filepath.Join(t.TempDir(), "out"), env: os.Environ(), overdue: 300 * time.Millisecond, grace: c.grace,
 				task: Task{Cell: Cell{"pause", "pg", "payout"}, Nemesis: "pause", Seed: 1}}
 			o, err := x.do(ctx)
-			if err != nil || !strings.HasPrefix(o.line.Failed, "it did not end by itself (") || o.cut != c.cut || o.counts() != c.counted {
+			if err != nil || !strings.HasPrefix(o.line.Failed, "it did not end by itself (") || o.cut != c.cut || !o.told() {
 				t.Errorf("%v, %+v", err, o)
+			}
+		})
+	}
+}
+
+func TestAFailureOfTheHarnessBehindAnInterruptIsToldAndItsEvidenceIsKept(t *testing.T) {
+	const none = ""
+	for name, c := range map[string]struct{ told, says string }{
+		"it could not heal":                 {`verdict 255 inconclusive; echo no way back; exit 255`, "no way back"},
+		"it came to no verdict":             {`mkdir -p "$dir/history"; echo no room; exit 255`, "no room"},
+		"it came to its verdict before":     {`verdict 2 inconclusive; echo no room; exit 255`, "no room"},
+		"it contradicts its verdict":        {`verdict 0 pass; exit 2`, "its verdict stands for 0"},
+		"it was killed by somebody":         {`verdict 2 inconclusive; kill -9 $$`, "signal: killed"},
+		"its verdict cannot be read":        {`verdict 2 ""; exit 2`, "is no status of a run"},
+		"it left nothing but what it said":  {`echo no room; exit 255`, "no room"},
+		"it healed":                         {`verdict 2 inconclusive; exit 2`, none},
+		"it was over already":               {`verdict 0 pass; exit 0`, none},
+		"it had not begun":                  {`exit 2`, none},
+		"it did not know yet what to heal":  {`trap - TERM; kill $$`, none},
+		"it had judged, and was on its way": {`verdict 0 pass; trap - TERM; kill $$`, none},
+		"the machine could not do it":       {`exit 253`, none},
+		"its programs were replaced":        {`echo new >"${0%/*}/lock-server"; verdict 2 inconclusive; exit 2`, none}, // nothing of it counts
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, out := scriptedSoak(t, scripted(t, `if [ -e "$runs/../again" ]; then dir=$runs/20260103T000000.000Z-payout-pg-pause-$seed; verdict 0 pass; exit 0; fi
+trap '`+strings.ReplaceAll(c.told, "'", `'\''`)+`' TERM; touch "$runs/../begun"; while :; do sleep 0.01; done`), 1)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			go stopOnce(ctx, filepath.Join(o.Into, "begun"), stop)
+			s, err := Run(ctx, o)
+			left, _ := filepath.Glob(filepath.Join(o.Into, outputDir, "*"))
+			evidence, _ := filepath.Glob(filepath.Join(o.Into, runsDir, "2*"))
+			if c.says == none {
+				if err != nil || s.Counts.Runs != 0 || len(s.Failures) != 0 || len(left)+len(evidence) != 0 || !strings.Contains(out.String(), "interrupted, not counted") {
+					t.Errorf("%v, %+v, it left %v %v\n%s", err, s, left, evidence, out)
+				}
+				return
+			}
+			if !errors.Is(err, ErrHarness) || s.Exit != verdict.ExitHarness || s.Counts.Runs != 0 || len(s.Failures) != 1 || !strings.Contains(s.Failures[0].Failed, c.says) ||
+				strings.Count(out.String(), "THE HARNESS FAILED") != 1 {
+				t.Fatalf("%v, %+v\n%s", err, s, out)
+			}
+			if text, err := os.ReadFile(filepath.Join(o.Into, outputDir, "payout-pg-pause-1.txt")); err != nil || strings.Contains(c.told, "echo no") && !strings.Contains(string(text), "no ") {
+				t.Errorf("what it said is gone: %v", err)
+			}
+			if s.Failures[0].Run == "" != (len(evidence) == 0) || s.Failures[0].Run == "" != strings.HasPrefix(c.told, "echo") {
+				t.Errorf("of %q there is %v", s.Failures[0].Run, evidence)
+			}
+			if err := os.WriteFile(filepath.Join(o.Into, "again"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := Run(t.Context(), o); err != nil || s.Counts.Pass != 1 || len(s.Failures) != 0 {
+				t.Errorf("it is not done again: %v, %+v\n%s", err, s, out)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"fenceproof/checker/history"
@@ -18,25 +19,26 @@ import (
 // judged is what the child has shown. The verdict on disk decides, however the process ended: what failed after the verdict
 // was written is told beside it. Of a run that nobody let come to its end by itself, and of one whose exit status
 // contradicts its verdict, a violation alone counts; so it does where there is no verdict, and the history shows one.
-// The error is that of a run that was cut whose evidence cannot be read: it would be removed next.
-func (c *child) judged(cut, late bool) (Line, error) {
-	why, id := c.wrong(late), c.folder()
+// A run that was cut and ended as it should is no failure, even where it left nothing.
+func (c *child) judged(cut, late bool) Line {
+	why, id := c.wrong(cut, late), c.folder()
 	l := Line{Cell: c.task.Cell, With: c.task.Nemesis, Seed: c.task.Seed, Run: id, Started: time.Now().UTC()}
 	if id == "" {
 		if p := c.cmd.ProcessState; p != nil && p.ExitCode() == run.ExitNotHere && !late {
 			l.LeftOut = run.ErrNotHere.Error() + c.said()
-			return l, nil
+			return l
+		}
+		if why == "" && cut && (c.obeyed() || c.cmd.ProcessState.ExitCode() == verdict.ExitOpen) { // it had not begun
+			return l
 		}
 		if why == "" {
 			why = fmt.Sprintf("verify ended with %s and left no run", c.cmd.ProcessState)
 		}
 		l.Failed = why + c.said()
-		return l, nil
+		return l
 	}
 	v, err := finding(filepath.Join(c.runs, id))
 	switch {
-	case err != nil && cut:
-		return Line{}, err
 	case err != nil && why == "":
 		why = fmt.Sprintf("verify ended with %s: %v", c.cmd.ProcessState, err)
 	case err != nil:
@@ -49,22 +51,22 @@ func (c *child) judged(cut, late bool) (Line, error) {
 			why = fmt.Sprintf("verify ended with %s, and its verdict says: %s", c.cmd.ProcessState, v.Reason)
 		}
 	default:
-		return c.beside(l, v, why, cut, late), nil
+		return c.beside(l, v, why, cut, late)
 	}
 	l.Failed = why + c.said()
-	return l, nil
+	return l
 }
 
 // beside is the line of a run that came to a verdict, with what went wrong besides.
 func (c *child) beside(l Line, v *verdict.Run, why string, cut, late bool) Line {
 	contradicts := false
-	if exit := c.cmd.ProcessState.ExitCode(); why == "" && exit != v.Exit {
+	if exit := c.cmd.ProcessState.ExitCode(); why == "" && exit != v.Exit && !(cut && c.obeyed()) {
 		contradicts, why = true, fmt.Sprintf("verify ended with %s, and its verdict stands for %d", c.cmd.ProcessState, v.Exit)
 	}
 	if why != "" {
 		why += c.said()
 	}
-	if (late || contradicts) && statusOf(v) != verdict.Violated {
+	if (late || contradicts || cut && why != "") && statusOf(v) != verdict.Violated {
 		l.Failed = why
 		return l
 	}
@@ -75,8 +77,8 @@ func (c *child) beside(l Line, v *verdict.Run, why string, cut, late bool) Line 
 	return l
 }
 
-// wrong says how the process ended where verify does not end so of itself.
-func (c *child) wrong(late bool) string {
+// wrong says how the process ended where verify does not end so of itself, nor because it was told to.
+func (c *child) wrong(cut, late bool) string {
 	if ended := new(exec.ExitError); c.err != nil && !errors.As(c.err, &ended) || c.cmd.ProcessState == nil {
 		return fmt.Sprintf("how it ended is not known: %v", c.err)
 	}
@@ -87,7 +89,17 @@ func (c *child) wrong(late bool) string {
 	case verdict.ExitPass, verdict.ExitViolated, verdict.ExitOpen:
 		return ""
 	}
+	if cut && c.obeyed() {
+		return ""
+	}
 	return fmt.Sprintf("verify ended with %s", c.cmd.ProcessState)
+}
+
+// obeyed tells whether the signal that tells the process to end ended it: verify takes it for a wish only from when it has
+// read its flags until it has judged.
+func (c *child) obeyed() bool {
+	s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && s.Signaled() && s.Signal() == syscall.SIGTERM
 }
 
 // most is how much of what a child printed is told, in bytes: the end.

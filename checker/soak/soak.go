@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"fenceproof/checker/run"
 	"fenceproof/checker/verdict"
 
 	"golang.org/x/sync/errgroup"
@@ -81,7 +82,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	for range o.Jobs {
 		g.Go(func() error { return s.work(ctx) })
 	}
-	err = errors.Join(g.Wait(), removeDangling(filepath.Join(o.Into, runsDir, "latest")))
+	err = errors.Join(g.Wait(), run.DropLatest(filepath.Join(o.Into, runsDir)))
 	sum, write := f.Summarise()
 	return sum, errors.Join(err, write, f.close())
 }
@@ -197,12 +198,12 @@ func (s *soak) one(ctx context.Context, t Task) error {
 		return err
 	}
 	replaced := s.build.same() // its services may have been of either build
-	if replaced != nil && o.line.Failed == "" && o.line.Status != verdict.Violated {
+	if replaced != nil && !o.cut && o.line.Failed == "" && o.line.Status != verdict.Violated {
 		o.line.Failed = replaced.Error()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !o.counts() {
+	if !o.told() {
 		fmt.Fprintf(s.Out, "soak: %s: interrupted, not counted\n", t)
 		return c.forget()
 	}
@@ -231,9 +232,11 @@ func (s *soak) one(ctx context.Context, t Task) error {
 	return err
 }
 
-// counts tells whether the run is one of the soak's. One that was interrupted is not, unless it had found a violation: no
-// evidence of one is thrown away.
-func (o outcome) counts() bool { return !o.cut || o.line.Status == verdict.Violated }
+// told tells whether the run gets its line and keeps its evidence. One that was interrupted does not, unless it had found a
+// violation or the harness failed in it: no evidence of either is thrown away.
+func (o outcome) told() bool {
+	return !o.cut || o.line.Status == verdict.Violated || o.line.Failed != ""
+}
 
 // why is what a line has to say beside its status.
 func (l Line) why() string {
@@ -241,15 +244,4 @@ func (l Line) why() string {
 		return ""
 	}
 	return ": " + l.Reason
-}
-
-// removeDangling removes the link to the newest run where that was removed.
-func removeDangling(link string) error {
-	if _, err := os.Stat(link); !errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove the link to a run that is gone: %w", err)
-	}
-	return nil
 }

@@ -332,11 +332,14 @@ func TestASoakThatWasCutOffGoesOnWhereItsLastWholeLineIs(t *testing.T) {
 	}
 }
 
-func TestARunThatWasInterruptedCountsOnlyWithAViolation(t *testing.T) {
+func TestOfAnInterruptedRunOnlyAViolationOrAFailureOfTheHarnessIsTold(t *testing.T) {
 	for status, want := range map[verdict.Status]bool{verdict.Pass: false, verdict.Inconclusive: false, verdict.Violated: true} {
-		if (outcome{Line{Status: status}, true}).counts() != want || !(outcome{Line{Status: status}, false}).counts() {
+		if (outcome{Line{Status: status}, true}).told() != want || !(outcome{Line{Status: status}, false}).told() {
 			t.Errorf("%s: want %v", status, want)
 		}
+	}
+	if !(outcome{Line{Failed: "no room"}, true}).told() {
+		t.Error("a failure of the harness is not told")
 	}
 }
 

@@ -94,8 +94,8 @@ func TestARunThatFailedBeforeItsVerdictIsJudgedByItsHistory(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRunThatIsKilledIsJudgedByItsHistoryBeforeItGoes(t *testing.T) {
-	for planted, counts := range map[synthetic.Violation]bool{synthetic.PaidTwice: true, "": false} {
+func TestAnInterruptedRunThatIsKilledIsJudgedByItsHistoryAndStaysEitherWay(t *testing.T) {
+	for planted, want := range map[synthetic.Violation]verdict.Status{synthetic.PaidTwice: verdict.Violated, "": ""} {
 		from := &Folder{Dir: t.TempDir()}
 		const id = "20260102T000000.000Z-payout-pg-pause-1"
 		ended(t, from, id, 1, planted)
@@ -104,7 +104,7 @@ func TestAnInterruptedRunThatIsKilledIsJudgedByItsHistoryBeforeItGoes(t *testing
 		go stopOnce(ctx, filepath.Join(dir, "begun"), stop)
 		x := &child{exe: scripted(t, `trap '' TERM; cp -r "`+filepath.Join(from.Dir, runsDir, id)+`" "$dir"; touch "$runs/begun"; while :; do sleep 0.01; done`), runs: dir,
 			output: filepath.Join(t.TempDir(), "out"), env: os.Environ(), overdue: 300 * time.Millisecond, grace: 0, task: Task{Cell: Cell{"pause", "pg", "payout"}, Nemesis: "pause", Seed: 1}}
-		if o, err := x.do(ctx); err != nil || !o.cut || o.counts() != counts {
+		if o, err := x.do(ctx); err != nil || !o.cut || o.line.Status != want || (o.line.Failed == "") != (want == verdict.Violated) || !o.told() {
 			t.Errorf("%q: %v, %+v", planted, err, o)
 		}
 		stop()

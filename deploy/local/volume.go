@@ -31,8 +31,8 @@ func (s *Stack) volume(ctx context.Context, name string) *postgres.Volume {
 	}}
 }
 
-// Volume is the database of that name, LockDB or PayDB, as something that can run out of space.
-func (s *Stack) Volume(name string) (Volume, error) {
+// Volume is the volume that the data of a database is on, LockDB's or PayDB's.
+func (s *Stack) Volume(name string) (*Volume, error) {
 	d, err := s.database(name)
 	if err != nil {
 		return nil, err
@@ -40,64 +40,57 @@ func (s *Stack) Volume(name string) (Volume, error) {
 	if _, ok := s.config.Volumes[name]; !ok {
 		return nil, fmt.Errorf("the data of %s has no volume of its own", name)
 	}
-	return d, nil
+	return &Volume{d}, nil
 }
 
-// Volume is a database whose data is on a volume of its own.
-type Volume interface {
-	// Fill fills the volume, and returns what was seen of that: that nothing is free, and how the server refused to write.
-	// From then on the server may end by itself.
-	Fill(ctx context.Context) (seen string, err error)
-	// ExhaustLog uses up what a full server has left of its write-ahead log, which ends it.
-	ExhaustLog(ctx context.Context) (seen string, err error)
-	// KeepFull fills what has become free on it: the server recycles segments of its log.
-	KeepFull(ctx context.Context) error
-	// Full is what is to be seen of one that is kept full; an error where the server does not refuse to write for that reason.
-	Full(ctx context.Context) (seen string, err error)
-	// Free takes away what fills it.
-	Free(ctx context.Context) error
-	// Writes is nil once the server writes again. One that has ended by itself is started.
-	Writes(ctx context.Context) error
-}
+// Volume is a database whose data is on a volume of its own, as something that can run out of space.
+type Volume struct{ d *database }
 
-func (d *database) Fill(ctx context.Context) (seen string, err error) {
-	err = d.do(ctx, func(ctx context.Context) (err error) {
-		d.asked = true
-		seen, err = d.Instance.Fill(ctx)
+// Fill fills the volume, and returns what was seen of that: that nothing is free, and how the server refused to write. From
+// then on the server may end by itself.
+func (v *Volume) Fill(ctx context.Context) (seen string, err error) {
+	err = v.d.do(ctx, func(ctx context.Context) (err error) {
+		v.d.asked = true
+		seen, err = v.d.Instance.Fill(ctx)
 		return err
 	})
 	return seen, err
 }
 
-func (d *database) ExhaustLog(ctx context.Context) (seen string, err error) {
-	err = d.do(ctx, func(ctx context.Context) (err error) {
-		seen, err = d.Instance.ExhaustLog(ctx)
+// ExhaustLog uses up what a full server has left of its write-ahead log, which ends it.
+func (v *Volume) ExhaustLog(ctx context.Context) (seen string, err error) {
+	err = v.d.do(ctx, func(ctx context.Context) (err error) {
+		seen, err = v.d.Instance.ExhaustLog(ctx)
 		return err
 	})
 	return seen, err
 }
 
-func (d *database) KeepFull(ctx context.Context) error { return d.do(ctx, d.Instance.KeepFull) }
+// KeepFull fills what has become free on it: the server recycles segments of its log.
+func (v *Volume) KeepFull(ctx context.Context) error { return v.d.do(ctx, v.d.Instance.KeepFull) }
 
-func (d *database) Full(ctx context.Context) (seen string, err error) {
-	err = d.do(ctx, func(ctx context.Context) (err error) {
-		seen, err = d.Instance.Full(ctx)
+// Full is what is to be seen of one that is kept full; an error where the server does not refuse to write for that reason.
+func (v *Volume) Full(ctx context.Context) (seen string, err error) {
+	err = v.d.do(ctx, func(ctx context.Context) (err error) {
+		seen, err = v.d.Instance.Full(ctx)
 		return err
 	})
 	return seen, err
 }
 
-func (d *database) Free(ctx context.Context) error { return d.do(ctx, d.Instance.Free) }
+// Free takes away what fills it.
+func (v *Volume) Free(ctx context.Context) error { return v.d.do(ctx, v.d.Instance.Free) }
 
-func (d *database) Writes(ctx context.Context) error {
-	return d.do(ctx, func(ctx context.Context) error {
-		if !d.Instance.Running() {
-			if err := d.Instance.Start(ctx); err != nil {
+// Writes is nil once the server writes again. One that has ended by itself is started.
+func (v *Volume) Writes(ctx context.Context) error {
+	return v.d.do(ctx, func(ctx context.Context) error {
+		if !v.d.Instance.Running() {
+			if err := v.d.Instance.Start(ctx); err != nil {
 				return err
 			}
 		}
-		err := d.Instance.Writes(ctx)
-		d.asked = d.asked && err != nil
+		err := v.d.Instance.Writes(ctx)
+		v.d.asked = v.d.asked && err != nil
 		return err
 	})
 }

@@ -101,7 +101,9 @@ func joined(faults []Fault) string {
 }
 
 // Generate fills in the steps of p for its nemeses, from its seed and nothing else. Where two of a mix would hit the same
-// target at the same time, one of them gives way. Whether it refuses depends on everything but the seed.
+// target at the same time, one of them gives way. What it refuses before it draws, it refuses under every seed. What was
+// drawn is checked as well, for what a pass needs and for what a plan must be, and that may depend on the seed: whoever asks
+// under one seed and runs under others asks again for each.
 func Generate(p Plan) (Plan, error) {
 	p.Schema = Schema
 	if err := errors.Join(append(p.validateLoad(), p.validateRoom())...); err != nil {

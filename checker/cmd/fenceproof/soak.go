@@ -51,8 +51,12 @@ its soak is judged by what it left: a violation counts and is kept, anything els
 which the harness failed is done again as well, unless its verdict is on disk and not in doubt, or its history shows a violation: that
 counts, and the failure is told beside.
 
+Ctrl-C lets the runs that are going on heal and end, and counts none of them that has not found a violation. One that cannot
+heal, or that has to be killed, is a failure of the harness as it is at any other time, and all that it left is kept.
+
 Exit status, the worst of all runs: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never run;
-254 wrong usage, 255 the harness itself failed.`,
+254 wrong usage, 255 the harness itself failed. Where it failed behind a run's verdict, the soak that goes on tells the failure
+and has the verdict's status.`,
 		Example: `  fenceproof soak --duration 8h
   fenceproof soak --rounds 9 --nemesis kill,pause+kill --backend etcd --jobs 2
   fenceproof soak --rounds 20 --nemesis pause,kill,partition --mixes 1
@@ -243,8 +247,13 @@ func soakSummaryCommand() *cobra.Command {
 		Use:   "summary FOLDER...",
 		Short: "Sum up what soaks have left in their folders, and run nothing",
 		Long: `Summary prints what the soaks in the folders have shown, as one table over all of them, and writes summary.json and
-summary.html into a folder again where it is the only one. The exit status is that of the soak. Folders may have runs of
-the same cell and seed: of those that the same build made one counts, with the worse status, and all others count.`,
+summary.html into a folder again where it is the only one. Folders may have runs of the same cell and seed: of those that
+the same build made one counts, with the worse status, and all others count.
+
+Exit status, the worst of all runs, as for a soak: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never
+run; 254 wrong usage, 255 where the harness failed in a run that was not done again since, or the summary could not be written.
+A soak ends with 255 also where the harness failed behind a run's verdict. That verdict counts, so here the failure is told beside
+it and changes no status.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("%s takes the folders of soaks, for example runs/soak-20260301T200000Z", c.CommandPath())

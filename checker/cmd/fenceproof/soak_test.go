@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,6 +207,47 @@ func TestAFolderWithAPartOfASoakOrWithAPipeInItIsRefused(t *testing.T) {
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 			t.Errorf("it left %v (%v)", left, err)
+		}
+	}
+}
+
+// The verdict of a run counts whatever failed behind it, and no run takes the place of it.
+func TestASummarysStatusIsThatOfTheVerdictsWhateverFailedBehindThem(t *testing.T) {
+	const id = "20260101T000000.000Z-payout-pg-pause-1"
+	for name, c := range map[string]struct {
+		line   soak.Line
+		status int
+		says   string
+	}{
+		"behind a pass":       {soak.Line{Run: id, Status: verdict.Pass, Besides: "no room"}, 0, "PASS: 1 run passed; besides, the harness failed in pause, payout on pg, seed 1\n"},
+		"behind an open end":  {soak.Line{Run: id, Status: verdict.Inconclusive, Besides: "no room"}, 2, "; besides, the harness failed in"},
+		"behind a violation":  {soak.Line{Run: id, Status: verdict.Violated, Besides: "no room"}, 1, "; besides, the harness failed in"},
+		"instead of one":      {soak.Line{Failed: "no room"}, exitHarness, "the harness itself failed in pause, payout on pg, seed 1: no room"},
+		"behind an interrupt": {soak.Line{Run: id, Failed: "no room"}, exitHarness, "the harness itself failed in"},
+		"nowhere":             {soak.Line{Run: id, Status: verdict.Pass}, 0, "PASS: 1 run passed\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.line.Cell, c.line.With, c.line.Seed = soak.Cell{Nemesis: "pause", Backend: "pg", Workload: "payout"}, "pause", 1
+			line, err := json.Marshal(c.line)
+			if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "soak.json"), []byte(`{"schema":1}`), 0o644),
+				os.WriteFile(filepath.Join(dir, "soak.ndjson"), append(line, '\n'), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			if out, status := fenceproof(t, "soak", "summary", dir); status != c.status || !strings.Contains(out, c.says) {
+				t.Errorf("status %d, want %d:\n%s", status, c.status, out)
+			}
+		})
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"soak", "summary", "--help"}, "the failure is told beside it and changes no status"},
+		{[]string{"soak", "--help"}, "the soak that goes on tells the failure and has the verdict's status"},
+	} {
+		if out, status := fenceproof(t, c.args...); status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
+			t.Errorf("%v does not say that %s:\n%s", c.args, c.says, out)
 		}
 	}
 }
