@@ -106,6 +106,50 @@ func TestWithPostgreSQLAtHandNobodyNeedsNpm(t *testing.T) {
 	}
 }
 
+// What may be made where is asked as somebody whose folder it is not: root may write anywhere.
+func TestAFolderInWhichNoRunCanBeMadeIsSaidToBeOne(t *testing.T) {
+	home, err := os.MkdirTemp("", "fenceproof-others-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(home); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(home, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	w, err := openWard(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, folder := range []string{home, filepath.Join(home, "runs"), filepath.Join(home, "some", "runs")} {
+		_ = process.As(process.User{UID: 65534, GID: 65534}, func() error {
+			state, found, mend := w.runs(t.Context(), Surroundings{Runs: folder})
+			if state != Lacking || !strings.Contains(found, "permission denied") || !strings.Contains(mend, "--runs FOLDER") ||
+				!strings.Contains(mend, fmt.Sprintf("chown %d %s", os.Geteuid(), home)) {
+				t.Errorf("%s is %s: %s; %s", folder, state, found, mend)
+			}
+			return nil
+		})
+	}
+	mine := t.TempDir()
+	for _, folder := range []string{mine, filepath.Join(mine, "some", "runs"), os.TempDir()} {
+		if state, found, _ := w.runs(t.Context(), Surroundings{Runs: folder}); state != Fine {
+			t.Errorf("%s is %s: %s", folder, state, found)
+		}
+	}
+	if left, err := os.ReadDir(mine); err != nil || len(left) != 0 {
+		t.Errorf("trying it left %v (%v)", left, err)
+	}
+}
+
 // fakePostgreSQL is a folder with programs that say what PostgreSQL's say of their version.
 func fakePostgreSQL(t *testing.T) string {
 	t.Helper()

@@ -49,10 +49,62 @@ func (w *ward) close(ctx context.Context) error {
 // probes are those that try.
 func (w *ward) probes() []probe {
 	return []probe{
+		{"runs", "every run", w.runs},
 		{"volume", "--nemesis disk-full", w.volume},
 		{"clock", "--nemesis clock", w.clock},
 		{"cgroup", "ending a whole server at one stroke", w.cgroup},
 	}
+}
+
+// runs makes a folder where those of runs go, and removes it. The folder of all runs itself is not made.
+func (w *ward) runs(ctx context.Context, s Surroundings) (State, string, string) {
+	at, err := existing(s.Runs)
+	if err != nil {
+		return Lacking, err.Error(), mendRuns(at)
+	}
+	trial := filepath.Join(at, filepath.Base(w.dir)+"-run")
+	l := warden.Leftover{Kind: warden.Folder, Path: trial}
+	if err := w.warden.Guard(ctx, l); err != nil {
+		return Lacking, err.Error(), "see what the message names"
+	}
+	if err := errors.Join(tryFolder(trial), w.warden.Release(ctx, l)); err != nil {
+		return Lacking, err.Error(), mendRuns(at)
+	}
+	return Fine, "folders of runs can be made in " + s.Runs, ""
+}
+
+// existing is the full path of a folder, or of the one above it that is there.
+func existing(folder string) (string, error) {
+	at, err := filepath.Abs(folder)
+	if err != nil {
+		return folder, fmt.Errorf("find %s: %w", folder, err)
+	}
+	for ; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, os.ErrNotExist) {
+			return at, err
+		}
+	}
+	return at, nil
+}
+
+// tryFolder makes a folder and removes it.
+func tryFolder(path string) error {
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return fmt.Errorf("make the folder of a run: %w", err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove the folder of a run: %w", err)
+	}
+	return nil
+}
+
+// mendRuns is what helps where no folder can be made in at.
+func mendRuns(at string) string {
+	const other = "give every command --runs FOLDER, with a folder that you may write to"
+	if os.Geteuid() == 0 {
+		return other
+	}
+	return fmt.Sprintf("%s; or sudo chown %d %s", other, os.Geteuid(), at)
 }
 
 // volume mounts a small file system where nobody else sees it, and fills it.

@@ -61,10 +61,11 @@ func killServer(ctx context.Context, data string) error {
 	return fmt.Errorf("end the server in %s: it keeps making processes", data)
 }
 
-// removeSharedMemory removes the System V segment that a killed server left: postmaster.pid names its key and id. The
-// id may have been given to somebody else meanwhile; the key, which comes from the directory, tells.
+// removeSharedMemory removes the System V segment that a killed server left: postmaster.pid names its key and id. It does so as
+// whoever the server ran as, who needs no capability for what is theirs.
 func removeSharedMemory(data string) error {
-	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	file := filepath.Join(data, "postmaster.pid")
+	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it ended in order and removed the segment itself
 	}
@@ -75,15 +76,26 @@ func removeSharedMemory(data string) error {
 	if !ok {
 		return nil // it was killed before it had any
 	}
-	var desc unix.SysvShmDesc
-	_, err = unix.SysvShmCtl(id, unix.IPC_STAT, &desc)
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EIDRM) {
-		return nil // it is gone
-	}
+	owner, err := process.Owner(file)
 	if err != nil {
-		return fmt.Errorf("look at shared memory %d: %w", id, err)
+		return err
 	}
-	if desc.Perm.Key != key {
+	return process.As(owner, func() error { return removeSegment(owner, key, id) })
+}
+
+// removeSegment removes a segment, if it is still the owner's. The id may have been given to somebody else meanwhile; the key, which
+// comes from the directory, tells.
+func removeSegment(owner process.User, key int32, id int) error {
+	var desc unix.SysvShmDesc
+	_, err := unix.SysvShmCtl(id, unix.IPC_STAT, &desc)
+	switch {
+	case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EIDRM):
+		return nil // it is gone
+	case errors.Is(err, syscall.EACCES) && os.Geteuid() == owner.UID:
+		return nil // the owner may look at what is theirs: this is somebody else's
+	case err != nil:
+		return fmt.Errorf("look at shared memory %d: %w", id, err)
+	case desc.Perm.Key != key:
 		return nil
 	}
 	if _, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil); err != nil {

@@ -142,7 +142,14 @@ func WorkingIn(dir, program string) ([]int, error) {
 // link is where one of a process's links in /proc points to; empty when it has ended or is not ours to look at. A file
 // that was deleted meanwhile counts under its name.
 func link(pid int, name string) string {
-	to, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), name))
+	folder := filepath.Join("/proc", strconv.Itoa(pid))
+	to, err := os.Readlink(filepath.Join(folder, name))
+	if errors.Is(err, os.ErrPermission) && os.Geteuid() == 0 { // root may not trace: in a container, by default
+		var owner User
+		if owner, err = Owner(folder); err == nil {
+			err = As(owner, func() (err error) { to, err = os.Readlink(filepath.Join(folder, name)); return err })
+		}
+	}
 	if err != nil {
 		return ""
 	}

@@ -19,8 +19,8 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can and cannot do, and the command that mends it",
-		Long: `Doctor looks for the programs that runs need, and tries what faults need: to mount and fill a file system, to move the
-clock of a process, to make a cgroup. It fetches and builds nothing, and removes what it has made.
+		Long: `Doctor looks for the programs that runs need, and tries what runs and faults need: to make a folder below --runs, to mount
+and fill a file system, to move the clock of a process, to make a cgroup. It fetches and builds nothing, and removes what it has made.
 
 Exit status: 0 the machine can do everything; 1 it lacks something that a workload, a backend or a nemesis needs; 254 wrong
 usage, 255 it could not be looked at.`,

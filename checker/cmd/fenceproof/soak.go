@@ -95,6 +95,9 @@ func (f *soakFlags) declare(fs *pflag.FlagSet) {
 }
 
 func soakAll(c *cobra.Command, f soakFlags) error {
+	if c.Flags().Changed("into") && f.into == "" {
+		return usage("--into needs the folder of a soak; without it a new one is made below runs")
+	}
 	if err := f.resume(c.Flags()); err != nil {
 		return err
 	}

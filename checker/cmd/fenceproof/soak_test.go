@@ -149,6 +149,9 @@ func TestASoakRefusesWhatItCannotDoBeforeItRunsAnything(t *testing.T) {
 	if out, status := fenceproof(t, "soak", "--rounds", "1", "--into", dir); status != exitUsage || !strings.Contains(out, "no soak is in it") {
 		t.Errorf("status %d: %s", status, out)
 	}
+	if out, status := fenceproof(t, "soak", "--rounds", "1", "--jobs", "0", "--into", ""); status != exitUsage || !strings.Contains(out, "--into needs the folder") {
+		t.Errorf("an empty --into, as of a variable that is not set: status %d: %s", status, out)
+	}
 	file := filepath.Join(dir, "doc.md")
 	for _, args := range [][]string{{"soak", "--rounds", "1", "--into", file}, {"soak", "summary", file}, {"clean", "--runs", file}} {
 		if out, status := fenceproof(t, args...); status != exitUsage {
