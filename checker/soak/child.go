@@ -32,6 +32,7 @@ type child struct {
 	before            []string // folders that runs of this cell and seed had left before
 	overdue, grace    time.Duration
 	cmd               *exec.Cmd
+	signal            syscall.Signal // that tells it to end
 	done              chan struct{}
 	err               error
 }
@@ -106,7 +107,8 @@ func (c *child) await(ctx context.Context) (cut, late bool) {
 	case <-clock.C:
 		late = true
 	}
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended since
+	c.signal = asked(ctx)
+	_ = c.cmd.Process.Signal(c.signal) // it may have ended since
 	last := time.NewTimer(c.task.Drive + c.overdue)
 	if late {
 		last.Reset(c.grace)
@@ -120,6 +122,18 @@ func (c *child) await(ctx context.Context) (cut, late bool) {
 		late = true
 	}
 	return cut, late
+}
+
+// asked is the signal that ended ctx, so that a run names the one that somebody has sent; SIGTERM where none did.
+func asked(ctx context.Context) syscall.Signal {
+	if cause := context.Cause(ctx); cause != nil {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+			if strings.HasSuffix(cause.Error(), "("+s.String()+")") {
+				return s
+			}
+		}
+	}
+	return syscall.SIGTERM
 }
 
 // folder is the name of the run's folder, "" where there is none. A run that is done again after a failure of the harness

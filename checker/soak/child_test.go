@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 dir=$runs/20260102T000000.000Z-payout-pg-$nemesis-$seed
-verdict() { mkdir -p "$dir/history"; echo "{\"schema\":1,\"id\":\"${dir##*/}\",\"exit\":$1,\"overall\":\"$2\"}" >"$dir/verdict.json"; }
+verdict() { mkdir -p "$dir/history"; echo "{\"schema\":1,\"id\":\"${dir##*/}\",\"exit\":$1,\"overall\":\"$2\",\"settings\":{\"nemesis\":\"$(echo "$nemesis" | tr + ,)\",\"workload\":\"payout\",\"backend\":\"pg\",\"seed\":\"$seed\"}}" >"$dir/verdict.json"; }
 ` + script + "\n"
 	if err := os.WriteFile(exe, []byte(text), 0o755); err != nil {
 		t.Fatal(err)

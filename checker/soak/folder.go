@@ -76,7 +76,8 @@ type Folder struct {
 }
 
 // Read reads what a soak has left in dir. It changes nothing. A last line that was not written to its end counts for
-// nothing. A folder without a soak, and one with a part of one, are refused.
+// nothing. A folder without a soak, one with a part of one, and one whose lines say otherwise than the verdicts of their runs do
+// are refused.
 func Read(dir string) (*Folder, error) {
 	f := &Folder{Dir: dir, stripped: map[string]bool{}}
 	switch begun, err := Begun(dir); {
@@ -103,6 +104,9 @@ func Read(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s of the soak in %s: %w", linesFile, dir, err)
 	}
+	if err := f.contradicted(); err != nil {
+		return nil, fmt.Errorf("read the soak in %s: %w", dir, err)
+	}
 	return f, nil
 }
 
@@ -118,7 +122,7 @@ func parse(text []byte) ([]Line, error) {
 		}
 		var x Line
 		if err := json.Unmarshal(l, &x); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n+1, err)
+			return nil, fmt.Errorf("line %d: %w", n+1, inWords(l, err))
 		}
 		if err := x.valid(); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n+1, err)

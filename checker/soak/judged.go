@@ -99,7 +99,7 @@ func (c *child) wrong(cut, late bool) string {
 // read its flags until it has judged.
 func (c *child) obeyed() bool {
 	s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && s.Signaled() && s.Signal() == syscall.SIGTERM
+	return ok && s.Signaled() && s.Signal() == c.signal
 }
 
 // most is how much of what a child printed is told, in bytes: the end.
@@ -134,16 +134,12 @@ func endOf(text string) string {
 // finding is the verdict of the run in dir. Where there is none, because the run was ended before it came to one, its
 // history is judged, and the finding is what that shows where it is a violation. It is nil where there is nothing.
 func finding(dir string) (*verdict.Run, error) {
-	path := filepath.Join(dir, verdict.FileName)
-	if is, err := os.Stat(path); err == nil && !is.Mode().IsRegular() {
-		return nil, irregular(path)
-	}
-	v, err := verdict.Read(dir)
+	v, err := verdictOf(dir)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return recheck(dir)
 	case err != nil:
 		return nil, err
+	case v == nil:
+		return recheck(dir)
 	}
 	return v, whole(v, filepath.Base(dir))
 }

@@ -18,14 +18,16 @@ import (
 func TestALineThatLeadsElsewhereOrHasNoStatusIsRefusedBeforeAnythingIsRemoved(t *testing.T) {
 	const good = `{"nemesis":"pause","backend":"pg","workload":"lock","with":"pause","seed":"1","run":"20260101T000000.000Z-lock-pg-pause-1","status":"pass"}`
 	for says, spoilt := range map[string]string{
-		`"" is no run's name`:                          strings.Replace(good, "20260101T000000.000Z-lock-pg-pause-1", "", 1),
-		`"../.." is no run's name`:                     strings.Replace(good, "20260101T000000.000Z-lock-pg-pause-1", "../..", 1),
-		`"20260101T000000.000Z-/../.." is no run's`:    strings.Replace(good, "Z-lock-pg-pause-1", "Z-/../..", 1),
-		`"fine" is no status of a run`:                 strings.Replace(good, `"pass"`, `"fine"`, 1),
-		`"" is no status of a run`:                     strings.Replace(good, `,"status":"pass"`, "", 1),
-		`"runs" is no run's name`:                      strings.Replace(good, `"run":"20260101T000000.000Z-lock-pg-pause-1","status":"pass"`, `"run":"runs","failed":"no space"`, 1),
-		`"odd" is no status of a run`:                  strings.Replace(good, `"status":"pass"`, `"status":"odd","failed":"no space"`, 1),
-		`cannot unmarshal number into Go struct field`: strings.Replace(good, `"pause"`, `3`, 1),
+		`"" is no run's name`:                           strings.Replace(good, "20260101T000000.000Z-lock-pg-pause-1", "", 1),
+		`"../.." is no run's name`:                      strings.Replace(good, "20260101T000000.000Z-lock-pg-pause-1", "../..", 1),
+		`"20260101T000000.000Z-/../.." is no run's`:     strings.Replace(good, "Z-lock-pg-pause-1", "Z-/../..", 1),
+		`"fine" is no status of a run`:                  strings.Replace(good, `"pass"`, `"fine"`, 1),
+		`"" is no status of a run`:                      strings.Replace(good, `,"status":"pass"`, "", 1),
+		`"runs" is no run's name`:                       strings.Replace(good, `"run":"20260101T000000.000Z-lock-pg-pause-1","status":"pass"`, `"run":"runs","failed":"no space"`, 1),
+		`"odd" is no status of a run`:                   strings.Replace(good, `"status":"pass"`, `"status":"odd","failed":"no space"`, 1),
+		`nemesis cannot be a number; restore the line`:  strings.Replace(good, `"pause"`, `3`, 1),
+		`-1 is no seed, which are whole numbers from 0`: strings.Replace(good, `"1"`, `-1`, 1),
+		`x is no seed, which are whole numbers from 0`:  strings.Replace(good, `"1"`, `"x"`, 1),
 	} {
 		f := folderOf(t, nil, ran("pause", 1, "violated"))
 		if err := f.close(); err != nil {

@@ -33,7 +33,7 @@ func filled(t *testing.T) map[string]any {
 	files := map[string]any{
 		summaryFile: Summary{Status: verdict.Pass, Reason: "because", Counts: Counts{Declared: 1}, Cells: []CellSummary{{Cell: cell, Seeds: Seeds{1}}},
 			LeftOut: []LeftOut{{Cell: cell, Why: "no clock", NotHere: true}}, Failures: []Line{line}, NotBegun: []Line{line}, Besides: []Line{line},
-			Kept: []Kept{{line, "runs"}}, Repeated: 1, Sessions: []Session{{}}},
+			Kept: []Kept{{line, "runs"}}, Gone: []Kept{{line, "runs"}}, Unfinished: []Unfinished{{"a run", "runs", "soak"}}, Repeated: 1, Twice: 1, Sessions: []Session{{}}},
 		linesFile: line,
 	}
 	for name, v := range files {

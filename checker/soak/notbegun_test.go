@@ -232,7 +232,9 @@ func TestAMixCellIsLeftOutForNothingButWhatTheMachineCannotDo(t *testing.T) {
 		return LeftOut{Cell{with, "pg", "payout"}, "this machine cannot do it: tracing is forbidden", true}
 	}
 	folder := func(mixes int, lines ...Line) *Folder {
-		return &Folder{head: header{Settings: Settings{Mixes: mixes}, Cells: []Cell{pause.Cell, mix}, LeftOut: []LeftOut{not("pause+clock"), not("kill+clock")}}, Lines: append([]Line{pause}, lines...)}
+		f := folderOf(t, []Cell{pause.Cell, mix}, append([]Line{pause}, lines...)...)
+		f.head.Settings.Mixes, f.head.LeftOut, f.head.Sessions = mixes, []LeftOut{not("pause+clock"), not("kill+clock")}, nil
+		return f
 	}
 	mixed := ran("kill", 1, verdict.Pass)
 	mixed.Cell, mixed.With = mix, "pause,kill"

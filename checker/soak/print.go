@@ -28,6 +28,9 @@ func (s *Summary) Print(w io.Writer) error {
 	if s.Repeated > 0 {
 		fmt.Fprintf(w, "\nleft out: %s that another folder has with the same build\n", number(s.Repeated, "run"))
 	}
+	if s.Twice > 0 {
+		fmt.Fprintf(w, "\nleft out: %s of a run that another line of the same folder tells of\n", number(s.Twice, "line"))
+	}
 	_, err := fmt.Fprintf(w, "\nmemory: %s at most, median of the first quarter %s, of the last %s; disk: %s kept, the largest run had %s\n\n%s: %s\n",
 		bytesOf(s.Memory.Most), bytesOf(s.Memory.First), bytesOf(s.Memory.Last), bytesOf(s.Disk.Now), bytesOf(s.Disk.Largest), strings.ToUpper(string(s.Status)), s.Reason)
 	return err
@@ -74,6 +77,9 @@ func (s *Summary) Markdown() string {
 	}
 	if len(s.LeftOut) > 0 {
 		b.WriteString("\n")
+	}
+	if n := len(s.Gone); n > 0 {
+		fmt.Fprintf(&b, "**Of %s the evidence is gone**, and nothing bears out what is said of them here.\n\n", number(n, "run"))
 	}
 	b.WriteString(s.conditions())
 	return b.String()

@@ -29,7 +29,7 @@ func Begun(dir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dir, settingsFile))
 	switch {
 	case err == nil:
-		return true, nil
+		return true, linesLost(dir)
 	case !errors.Is(err, os.ErrNotExist):
 		return false, fmt.Errorf("look for a soak in %s: %w", dir, err)
 	}
@@ -54,6 +54,23 @@ func Begun(dir string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// linesLost refuses a folder with runs and without the lines that would tell of them: whoever goes on there would take them for runs
+// that were never brought to their end. A soak makes its lines' file before anything else, so without a run nothing is lost.
+func linesLost(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, linesFile)); !errors.Is(err, os.ErrNotExist) {
+		return nil // what is wrong with it is found when it is read
+	}
+	runs, err := begunRuns(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for a soak in %s: %w", dir, err)
+	case len(runs) > 0:
+		return fmt.Errorf("the folder %s has %s and %s, and no %s, so what they have shown is not known: put its %s back, or begin another soak in a new folder",
+			dir, settingsFile, number(len(runs), "run"), linesFile, linesFile)
+	}
+	return nil
 }
 
 // GoingOn tells whether a soak is going on in dir.

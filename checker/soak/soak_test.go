@@ -145,6 +145,12 @@ func failedWith(l Line, why string) Line {
 	return l
 }
 
+// redone is a line of the run after it was done again: in another folder.
+func redone(l Line) Line {
+	l.Run = strings.Replace(l.Run, "20260101", "20260102", 1)
+	return l
+}
+
 func folderOf(t *testing.T, cells []Cell, lines ...Line) *Folder {
 	t.Helper()
 	f, err := open(t.TempDir(), Settings{Rounds: 1}, cells, nil, Session{Command: "bin/fenceproof soak --rounds 1", Go: "go1.26", OS: "linux/amd64", Cores: 2}, 0)
@@ -161,12 +167,9 @@ func folderOf(t *testing.T, cells []Cell, lines ...Line) *Folder {
 // record adds a line and the folder that its run leaves.
 func record(t *testing.T, f *Folder, l Line) {
 	t.Helper()
-	dir := filepath.Join(f.Dir, runsDir, l.Run)
-	if err := os.MkdirAll(filepath.Join(dir, "history"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"verdict.json", "report.html"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o644); err != nil {
+	if dir := filepath.Join(f.Dir, runsDir, l.Run); l.Run != "" {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "history"), 0o755), writeJSON(filepath.Join(dir, "verdict.json"), verdictFor(l)),
+			os.WriteFile(filepath.Join(dir, "report.html"), nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +197,7 @@ func TestTheStatusOfASoakIsThatOfItsWorstRun(t *testing.T) {
 		"a cell never ran": {[]Cell{{"pause", "pg", "payout"}, {"kill", "pg", "lock"}}, []Line{ran("pause", 1, verdict.Pass)}, verdict.NotExercised, 2, "of 1 cell nothing was run: kill, lock on pg"},
 		"harness failed":   {pause, []Line{ran("pause", 1, verdict.Pass), {Cell: pause[0], With: "pause", Seed: 2, Failed: "no space"}}, verdict.Inconclusive, 255, "the harness itself failed in pause, payout on pg, seed 2: no space"},
 		"failed, redone":   {pause, []Line{{Cell: pause[0], With: "pause", Seed: 1, Failed: "no space"}, ran("pause", 1, verdict.Pass)}, verdict.Pass, 0, "1 run passed"},
-		"then a redo":      {pause, []Line{failedWith(ran("pause", 1, verdict.Violated), "replaced"), ran("pause", 1, verdict.Pass)}, verdict.Violated, 1, "1 of 2 runs violated"},
+		"then a redo":      {pause, []Line{failedWith(ran("pause", 1, verdict.Violated), "replaced"), redone(ran("pause", 1, verdict.Pass))}, verdict.Violated, 1, "1 of 2 runs violated"},
 		"failed, violated": {pause, []Line{ran("pause", 1, verdict.Violated), {Cell: pause[0], With: "pause", Seed: 2, Failed: "no space"}}, verdict.Violated, 1, "1 of 1 run violated"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,11 +29,16 @@ type Summary struct {
 	NotBegun []Line `json:"notBegun,omitempty"`
 	Besides  []Line `json:"besides,omitempty"` // the harness failed after the run's verdict, which counts
 	Kept     []Kept `json:"kept,omitempty"`    // runs whose evidence is still there
-	Memory   Memory `json:"memory"`
-	Disk     Disk   `json:"disk"`
+	// Gone are runs that count and whose verdict is not there any more, with the folders where it was. A soak of which one is gone
+	// is inconclusive at best.
+	Gone       []Kept       `json:"gone,omitempty"`
+	Unfinished []Unfinished `json:"unfinished,omitempty"`
+	Memory     Memory       `json:"memory"`
+	Disk       Disk         `json:"disk"`
 	// Took is the time of all runs together, in nanoseconds; Events are those of all histories.
 	Took     time.Duration `json:"took"`
 	Repeated int           `json:"repeated,omitempty"` // runs that another folder had with the same build; they count once
+	Twice    int           `json:"twice,omitempty"`    // lines of a run that another line of the same folder tells of; they count once
 	Events   int64         `json:"events"`
 	Sessions []Session     `json:"sessions"`
 }
@@ -107,9 +112,11 @@ func (f *Folder) Summarise() (*Summary, error) {
 func Summarise(folders ...*Folder) *Summary {
 	s := &Summary{Schema: Schema}
 	var lines []Line
-	at := map[string]int{} // of a run among lines, where its build is known
+	at := map[string]place{}
 	var cells []Cell
-	for _, f := range folders {
+	for n, f := range folders {
+		named := map[string]bool{}
+		s.Unfinished = append(s.Unfinished, f.unfinished(folders[0].Dir)...)
 		here, not := f.cells()
 		cells = union(cells, here)
 		s.LeftOut = append(append(s.LeftOut, not...), f.head.LeftOut...)
@@ -122,33 +129,24 @@ func Summarise(folders ...*Folder) *Summary {
 				s.Besides = append(s.Besides, l)
 			}
 			if l.counts() {
-				lines = s.once(lines, l, f.sort(l), at)
+				lines = s.once(lines, l, f, n, at)
 				cells = union(cells, []Cell{l.Cell})
 			}
-			if f.whole(l.Run) {
-				s.Kept = append(s.Kept, Kept{l, f.relative(folders[0].Dir, l.Run)})
+			if named[l.Run] {
+				continue
+			}
+			named[l.Run] = true
+			switch kept := (Kept{l, f.relative(folders[0].Dir, l.Run)}); {
+			case f.gone(l):
+				s.Gone = append(s.Gone, kept)
+			case f.whole(l.Run):
+				s.Kept = append(s.Kept, kept)
 			}
 		}
 	}
 	s.LeftOut = slices.DeleteFunc(s.LeftOut, func(l LeftOut) bool { return slices.Contains(cells, l.Cell) })
 	s.add(lines, cells)
 	return s
-}
-
-// once adds a line, or puts the worse of the two in the place of one with the same cell, nemeses and seed that was of the
-// same sort.
-func (s *Summary) once(lines []Line, l Line, sort string, at map[string]int) []Line {
-	key := l.key() + "|" + sort
-	i, twice := at[key]
-	switch {
-	case !twice || sort == "":
-		at[key] = len(lines)
-		return append(lines, l)
-	case verdict.Worse(lines[i].Status, l.Status) != lines[i].Status:
-		lines[i] = l
-	}
-	s.Repeated++
-	return lines
 }
 
 // sort is what tells runs of one cell, nemeses and seed apart: how long they are driven, the members of etcd where that is
@@ -294,11 +292,14 @@ func (s *Summary) conclude() {
 	for _, c := range s.Cells {
 		s.Status = verdict.Worse(s.Status, c.Status)
 	}
+	s.Reason = s.reason() + s.lacks()
+	if len(s.Gone) > 0 { // a line without evidence is enough to accuse, and not to acquit
+		s.Status = verdict.Worse(s.Status, verdict.Inconclusive)
+	}
 	s.Exit = map[verdict.Status]int{verdict.Pass: verdict.ExitPass, verdict.Violated: verdict.ExitViolated}[s.Status]
 	if s.Status != verdict.Pass && s.Status != verdict.Violated {
 		s.Exit = verdict.ExitOpen
 	}
-	s.Reason = s.reason() + s.lacks()
 	if n := len(s.Besides); n > 0 {
 		s.Reason += fmt.Sprintf("; besides, the harness failed in %s", s.Besides[0].name())
 		if n > 1 {
@@ -309,10 +310,13 @@ func (s *Summary) conclude() {
 		s.Status, s.Exit = verdict.Worse(s.Status, verdict.Inconclusive), verdict.ExitHarness
 		s.Reason = fmt.Sprintf("the harness itself failed in %s: %s", s.Failures[0].name(), s.Failures[0].Failed)
 	}
+	s.Reason += s.unproven()
 }
 
 func (s *Summary) reason() string {
 	switch {
+	case s.Counts.Runs == 0 && len(s.Unfinished) > 0:
+		return "no run has come to its end"
 	case s.Counts.Runs == 0:
 		return "nothing was run"
 	case s.Status == verdict.Pass && s.Counts.Declared > 0:

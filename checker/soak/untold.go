@@ -3,7 +3,6 @@ package soak
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,25 +15,19 @@ import (
 // untold are the runs that no line tells of: they were going on when the soak ended. It fails where one does not end within
 // leave.
 func (f *Folder) untold(leave time.Duration) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(f.Dir, runsDir))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	names, err := f.notTold()
+	if err != nil {
 		return nil, fmt.Errorf("look for interrupted runs: %w", err)
 	}
-	var over []string
-	for _, e := range entries {
-		told := slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Run == e.Name() })
-		if !e.IsDir() || told || !run.IsRun(e.Name()) {
-			continue
-		}
-		dir := filepath.Join(f.Dir, runsDir, e.Name())
+	for _, name := range names {
+		dir := filepath.Join(f.Dir, runsDir, name)
 		for until := time.Now().Add(leave); run.InUse(dir); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(until) {
 				return nil, fmt.Errorf("the run in %s: %w: wait for its end, or end it", dir, ErrInUse)
 			}
 		}
-		over = append(over, e.Name())
 	}
-	return over, nil
+	return names, nil
 }
 
 // sweepAway removes runs that no line tells of, once it is sure that they had found no violation: by their verdicts or,

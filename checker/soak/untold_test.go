@@ -45,7 +45,7 @@ func TestARunThatWasKilledWithItsSoakIsJudgedByItsHistoryBeforeItGoes(t *testing
 		"20260102T030405.000Z-payout-pg-pause-3", "20260102T030405.000Z-payout-pg-pause-4"
 	o, out := scriptedSoak(t, scripted(t, `verdict 0 pass; exit 0`), 4)
 	f := &Folder{Dir: o.Into}
-	if err := errors.Join(os.MkdirAll(o.Into, 0o755), writeJSON(filepath.Join(o.Into, settingsFile), header{Schema: Schema})); err != nil {
+	if err := errors.Join(os.MkdirAll(o.Into, 0o755), writeJSON(filepath.Join(o.Into, settingsFile), header{Schema: Schema}), os.WriteFile(filepath.Join(o.Into, linesFile), nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	ended(t, f, violated, 1, synthetic.PaidTwice)

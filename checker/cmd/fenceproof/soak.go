@@ -253,8 +253,12 @@ func soakSummaryCommand() *cobra.Command {
 summary.html into a folder again where it is the only one. Folders may have runs of the same cell and seed: of those that
 the same build made one counts, with the worse status, and all others count.
 
+Each line is compared with the verdict of its run. Lines that say otherwise are refused. A run whose verdict is gone is named, and
+without it a soak is inconclusive at best; a violation stays one. Runs that were begun and not brought to their end, because the soak
+was killed, are named as well: the soak that goes on (--into) judges them.
+
 Exit status, the worst of all runs, as for a soak: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never
-run; 254 wrong usage, 255 where the harness failed in a run that was not done again since, or the summary could not be written.
+run; 254 wrong usage, or lines that are not whole or not true, 255 where the harness failed in a run that was not done again since, or the summary could not be written.
 A soak ends with 255 also where the harness failed behind a run's verdict. That verdict counts, so here the failure is told beside
 it and changes no status.`,
 		Args: func(c *cobra.Command, args []string) error {

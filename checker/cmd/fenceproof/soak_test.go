@@ -61,7 +61,11 @@ func TestASoakThatIsKilledLeavesNothingAndGoesOnToASummaryThatIsTrue(t *testing.
 	if _, err := os.Stat(filepath.Join(left[0], "verdict.json")); !os.IsNotExist(err) {
 		t.Errorf("the run outlived the soak and came to a verdict: %v", err)
 	}
-	out, status := fenceproof(t, "soak", "--into", dir)
+	out, status := fenceproof(t, "soak", "summary", dir)
+	if want := "NOT EXERCISED: no run has come to its end; 1 run was begun and not brought to its end: fenceproof soak --into " + dir + " judges it\n"; status != 2 || !strings.Contains(out, want) {
+		t.Errorf("of the killed soak its summary says, with exit status %d:\n%s", status, out)
+	}
+	out, status = fenceproof(t, "soak", "--into", dir)
 	if status != 0 {
 		t.Fatalf("it went on to exit status %d:\n%s", status, out)
 	}
@@ -237,6 +241,9 @@ func TestASummarysStatusIsThatOfTheVerdictsWhateverFailedBehindThem(t *testing.T
 				os.WriteFile(filepath.Join(dir, "soak.ndjson"), append(line, '\n'), 0o644)); err != nil {
 				t.Fatal(err)
 			}
+			if c.line.Status != "" {
+				keepVerdict(t, dir, c.line.Run, c.line.Status)
+			}
 			if out, status := fenceproof(t, "soak", "summary", dir); status != c.status || !strings.Contains(out, c.says) {
 				t.Errorf("status %d, want %d:\n%s", status, c.status, out)
 			}
@@ -252,6 +259,51 @@ func TestASummarysStatusIsThatOfTheVerdictsWhateverFailedBehindThem(t *testing.T
 		if out, status := fenceproof(t, c.args...); status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
 			t.Errorf("%v does not say that %s:\n%s", c.args, c.says, out)
 		}
+	}
+}
+
+// keepVerdict puts the verdict of a run into the folder of a soak: that of a pause of payouts on pg with seed 1.
+func keepVerdict(t *testing.T, dir, id string, s verdict.Status) {
+	t.Helper()
+	exit, ends := map[verdict.Status]int{verdict.Pass: verdict.ExitPass, verdict.Violated: verdict.ExitViolated}[s]
+	if !ends {
+		exit = verdict.ExitOpen
+	}
+	text, err := json.Marshal(verdict.Run{Schema: verdict.SchemaVersion, ID: id, Overall: s, Exit: exit,
+		Settings: verdict.Settings{Nemesis: "pause", Workload: "payout", Backend: "pg", Seed: 1}})
+	at := filepath.Join(dir, "runs", id)
+	if err = errors.Join(err, os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, verdict.FileName), text, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASummaryLooksAtTheRunsThatItSumsUp(t *testing.T) {
+	const id = "20260101T000000.000Z-payout-pg-pause-1"
+	dir := t.TempDir()
+	line := `{"nemesis":"pause","backend":"pg","workload":"payout","with":"pause","seed":"1","run":"` + id + `","status":"pass"}` + "\n"
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "soak.json"), []byte(`{"schema":1}`), 0o644), os.WriteFile(filepath.Join(dir, "soak.ndjson"), []byte(line), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	says := func(status int, want string) {
+		t.Helper()
+		if out, got := fenceproof(t, "soak", "summary", dir); got != status || !strings.Contains(out, want) {
+			t.Errorf("status %d, want %d and %q:\n%s", got, status, want, out)
+		}
+	}
+	says(2, "INCONCLUSIVE: 1 run passed; the evidence of 1 run is gone, without which nothing bears the lines out: runs/"+id+"\n")
+	keepVerdict(t, dir, id, verdict.Violated)
+	says(exitUsage, "says of "+id+": pause, payout on pg, seed 1: pass; its verdict says: pause, payout on pg, seed 1: violated")
+	keepVerdict(t, dir, id, verdict.Pass)
+	says(0, "PASS: 1 run passed\n")
+	if err := os.Remove(filepath.Join(dir, "soak.ndjson")); err != nil {
+		t.Fatal(err)
+	}
+	says(exitUsage, "has soak.json and 1 run, and no soak.ndjson")
+	if out, status := fenceproof(t, "soak", "--rounds", "1", "--into", dir); status != exitUsage || !strings.Contains(out, "no soak.ndjson") {
+		t.Errorf("it goes on: status %d:\n%s", status, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "runs", id, verdict.FileName)); err != nil {
+		t.Error(err)
 	}
 }
 
