@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fenceproof/checker/contract"
@@ -26,6 +27,7 @@ type book struct {
 	epoch   int                        // of the lock store's log
 	heard   int64                      // what the wiretap recorded before this T has been delivered, and not more
 	begun   int64                      // T of its first event, −1 for the first epoch: a run begins at 0
+	begins  []int64                    // the same of every epoch but the first
 	begunBy *history.Event             // the fault that began it, nil where none is known
 	fault   *history.Event             // the latest since that begins an epoch
 	anew    bool                       // the event in hand is the first of its epoch, and no commit of the one before follows
@@ -87,10 +89,45 @@ type payout struct {
 
 // lockKey is one key of the lock.
 type lockKey struct {
-	name     string
-	answered accepted // the highest token answered to an acquire
-	floor    accepted // the highest floor answered to a revoke
-	recent   ring     // the last grants' answers, as evidence
+	name   string
+	ever   answers
+	since  answers // to requests that were sent in the epoch
+	epoch  int
+	recent ring // the last grants' answers, as evidence
+}
+
+// answers are the highest that was answered for a key.
+type answers struct {
+	granted accepted // to an acquire
+	floor   accepted // to a revoke
+}
+
+// above is the one of a that a granted token should have exceeded, or come up to, and does not; nil where there is none.
+func (a *answers) above(granted int64) *accepted {
+	switch {
+	case granted <= a.granted.token:
+		return &a.granted
+	case granted < a.floor.token:
+		return &a.floor
+	}
+	return nil
+}
+
+// inEpoch is what was answered for the key to requests of the lock store's present epoch.
+func (b *book) inEpoch(k *lockKey) *answers {
+	if k.epoch != b.epoch {
+		k.epoch, k.since = b.epoch, answers{}
+	}
+	return &k.since
+}
+
+// answer enters what c was answered: place gives where. Whose request was sent in an older epoch may be of that one.
+func (b *book) answer(c *call, e *history.Event, token int64, place func(*answers) *accepted) {
+	kept := b.keep(e)
+	place(&c.key.ever).raise(token, kept, c.sent)
+	if !b.spans(c) {
+		place(b.inEpoch(c.key)).raise(token, kept, c.sent)
+	}
 }
 
 // accepted is a token and the event that shows it accepted.
@@ -107,10 +144,10 @@ func (a *accepted) raise(token int64, e, sent *history.Event) {
 	}
 }
 
-// forgettable tells whether the answer e may be that of a lock store that had forgotten a at the beginning of its present
-// epoch: a had been asked for by then, and e came later.
+// forgettable tells whether the answer e may be that of a lock store that had forgotten a at the beginning of an epoch: a had
+// been asked for by then, and e came later.
 func (b *book) forgettable(a accepted, e *history.Event) bool {
-	return a.sent != nil && a.sent.T <= b.begun && e.T > b.begun
+	return a.sent != nil && slices.ContainsFunc(b.begins, func(begun int64) bool { return a.sent.T <= begun && begun < e.T })
 }
 
 func newBook() *book {
@@ -130,6 +167,7 @@ func (b *book) enter(e *history.Event) {
 	b.kept, b.call = keptOnce{}, nil
 	if b.anew = e.W == history.LockDB && e.Epoch > b.epoch; b.anew {
 		b.epoch, b.begun, b.begunBy, b.fault = e.Epoch, e.T, b.fault, nil
+		b.begins = append(b.begins, e.T)
 	}
 	switch e.Op {
 	case history.OpWatermark:

@@ -18,8 +18,8 @@ type call struct {
 	replay  bool // the same request had been forwarded before and may have had its effect
 
 	accepted accepted       // the highest token accepted at this call's fence point before it was forwarded
-	granted  accepted       // acquire: the highest token answered for the key before it was forwarded
-	floor    accepted       // acquire: the highest floor answered for the key before it was forwarded
+	ever     answers        // acquire: for the key, before it was forwarded
+	since    answers        // the same of the epoch in which it was
 	sent     *history.Event // its forwarding, where it may be needed as evidence
 }
 
@@ -130,7 +130,7 @@ func (b *book) openCall(e *history.Event) *call {
 		}
 	} else {
 		c.key = b.key(e.Key)
-		c.granted, c.floor = c.key.answered, c.key.floor
+		c.ever, c.since = c.key.ever, *b.inEpoch(c.key)
 	}
 	if c.stale() || c.key != nil {
 		c.sent = b.keep(e)
@@ -172,12 +172,11 @@ func (b *book) endCall(e *history.Event) {
 		}
 		c.payout.answer(e, b.ended)
 	case e.Op == contract.OpAcquire && e.Type == contract.OK && e.Granted > 0:
-		kept := b.keep(e)
-		c.key.answered.raise(e.Granted, kept, c.sent)
-		c.key.recent.push(kept)
+		b.answer(c, e, e.Granted, func(a *answers) *accepted { return &a.granted })
+		c.key.recent.push(b.keep(e))
 	case e.Op == contract.OpRevoke && e.Type == contract.OK:
 		if r := readRevocation(e); r.NewTokenFloor > 0 {
-			c.key.floor.raise(r.NewTokenFloor, b.keep(e), c.sent)
+			b.answer(c, e, r.NewTokenFloor, func(a *answers) *accepted { return &a.floor })
 		}
 	}
 	b.spare = append(b.spare, c)

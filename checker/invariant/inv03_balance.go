@@ -174,7 +174,7 @@ func (f *balance) credited(a *account) {
 	if payer := a.creditor.account; payer != nil {
 		w.account, w.key, w.tokens[0] = payer.id, keyPrefix+payer.id, a.creditor.token
 	}
-	f.report(fmt.Sprintf("the legs of payout %s pay customer's account %s", a.creditor.id, a.id), w, f.book.key(w.key).answered.event, f.last[a.creditor.account], a.credited)
+	f.report(fmt.Sprintf("the legs of payout %s pay customer's account %s", a.creditor.id, a.id), w, f.book.key(w.key).ever.granted.event, f.last[a.creditor.account], a.credited)
 }
 
 // Finish compares the payouts that came to an end with the journal. An end is final, whatever else the log lost.

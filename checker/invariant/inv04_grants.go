@@ -192,23 +192,7 @@ func (f *grants) acquired(e *history.Event, c *call) {
 	}
 	f.checked++
 	kept := f.book.keep(e)
-	switch w := (want{key: e.Key, tokens: [2]int64{e.Granted, c.granted.token}}); {
-	case e.Granted <= c.granted.token:
-		sentence := fmt.Sprintf("%s was answered token %d for key %s, although %d had been answered before it asked", e.Proc, e.Granted, e.Key, c.granted.token)
-		if f.book.forgettable(c.granted, e) {
-			f.reportAcross(sentence, w, c.granted.event, c.sent, kept)
-			f.issues.forgot(sentence, f.book.begunBy)
-		} else {
-			f.report(sentence, w, c.granted.event, c.sent, kept)
-		}
-	case e.Granted < c.floor.token:
-		sentence := fmt.Sprintf("%s was answered token %d for key %s, although a revoke had raised its floor to %d before it asked", e.Proc, e.Granted, e.Key, c.floor.token)
-		if f.book.forgettable(c.floor, e) {
-			f.reportAcross(sentence, w, c.granted.event, c.floor.event, c.sent, kept)
-		} else {
-			f.report(sentence, w, c.granted.event, c.floor.event, c.sent, kept)
-		}
-	}
+	f.against(e, c, kept)
 	if f.book.spans(c) {
 		f.unresolved++
 		return
@@ -227,6 +211,35 @@ func (f *grants) acquired(e *history.Event, c *call) {
 		return
 	}
 	l.awaiting = append(l.awaiting, answeredGrant{c.sent, kept})
+}
+
+// against judges an answered grant by what had been answered for its key when it was sent: within its epoch, which nothing
+// excuses, and before, which a store may have forgotten.
+func (f *grants) against(e *history.Event, c *call, kept *history.Event) {
+	if !f.book.spans(c) && f.below(e, c, kept, c.since, f.report) != "" {
+		return
+	}
+	report, forgotten := f.report, false
+	if higher := c.ever.above(e.Granted); higher != nil && f.book.forgettable(*higher, e) {
+		report, forgotten = f.reportAcross, true
+	}
+	if told := f.below(e, c, kept, c.ever, report); told != "" && forgotten && e.Granted <= c.ever.granted.token {
+		f.issues.forgot(told, f.book.begunBy)
+	}
+}
+
+// below reports a grant that is below what had been answered, and gives the sentence; "" where it is not.
+func (f *grants) below(e *history.Event, c *call, kept *history.Event, a answers, report func(string, want, ...*history.Event)) (told string) {
+	switch w := (want{key: e.Key, tokens: [2]int64{e.Granted, a.granted.token}}); a.above(e.Granted) {
+	case nil:
+	case &a.granted:
+		told = fmt.Sprintf("%s was answered token %d for key %s, although %d had been answered before it asked", e.Proc, e.Granted, e.Key, a.granted.token)
+		report(told, w, a.granted.event, c.sent, kept)
+	default:
+		told = fmt.Sprintf("%s was answered token %d for key %s, although a revoke had raised its floor to %d before it asked", e.Proc, e.Granted, e.Key, a.floor.token)
+		report(told, w, a.granted.event, a.floor.event, c.sent, kept)
+	}
+	return told
 }
 
 // settle concludes about the answers that the log has passed by: a grant is committed before it is answered.

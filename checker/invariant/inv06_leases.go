@@ -282,9 +282,9 @@ func (f *leases) began(c *leaseCommit, key string, before, row *leaseRow) {
 	w := want{key: key, tokens: [2]int64{row.token}}
 	if s := f.sessions[row.session]; s != nil && s.expires != 0 && row.acquired >= s.expires { // both by the store's clock
 		f.report(fmt.Sprintf("%s was granted key %s with token %d at %s in session %s, which had expired at %s", row.owner, key, row.token, row.acquired, row.session, s.expires),
-			w, s.beaten, f.book.key(key).answered.event, row.event)
+			w, s.beaten, f.book.key(key).ever.granted.event, row.event)
 	} else if len(f.sessions) > 0 && s == nil {
-		f.report(fmt.Sprintf("%s was granted key %s with token %d in session %s, which had ended", row.owner, key, row.token, row.session), w, f.book.key(key).answered.event, row.event)
+		f.report(fmt.Sprintf("%s was granted key %s with token %d in session %s, which had ended", row.owner, key, row.token, row.session), w, f.book.key(key).ever.granted.event, row.event)
 	}
 	if before == nil {
 		f.checked++

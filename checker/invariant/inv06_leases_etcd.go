@@ -224,7 +224,7 @@ func (f *etcdLeases) began(k *etcdKey, name string, g *etcdGrant) {
 			what = "which had ended"
 		}
 		f.report(fmt.Sprintf("%s was granted key %s with token %d in session %s, %s", g.owner, name, g.token, g.session, what),
-			w, gone, f.book.key(name).answered.event, g.event)
+			w, gone, f.book.key(name).ever.granted.event, g.event)
 	}
 	if was := k.grant; was != nil && (was.session != g.session || was.owner != g.owner) {
 		w.tokens[1] = was.token

@@ -109,7 +109,7 @@ func (f *granted) never(id writeID, w signedWrite) (convicted bool) {
 		wants.payout = w.payout.id
 	}
 	f.report(fmt.Sprintf("account %s was written to with token %d (%s), %s", id.account.id, id.token, id.op, what), wants,
-		w.show(), f.book.key(key).answered.event, id.account.payment.event, id.account.rail.event)
+		w.show(), f.book.key(key).ever.granted.event, id.account.payment.event, id.account.rail.event)
 	return false
 }
 

@@ -39,6 +39,8 @@ func (c *child) judged(cut, late bool) Line {
 	}
 	v, err := finding(filepath.Join(c.runs, id))
 	switch {
+	case err != nil && v != nil: // a violation is one, whether its report could be written or not
+		return c.beside(l, v, strings.Trim(why+"; "+err.Error(), "; "), cut, late)
 	case err != nil && why == "":
 		why = fmt.Sprintf("verify ended with %s: %v", c.cmd.ProcessState, err)
 	case err != nil:
@@ -132,7 +134,8 @@ func endOf(text string) string {
 }
 
 // finding is the verdict of the run in dir. Where there is none, because the run was ended before it came to one, its
-// history is judged, and the finding is what that shows where it is a violation. It is nil where there is nothing.
+// history is judged, and the finding is what that shows where it is a violation. It is nil where there is nothing. With an
+// error it is a violation whose verdict or report could not be written.
 func finding(dir string) (*verdict.Run, error) {
 	v, err := verdictOf(dir)
 	switch {
@@ -141,7 +144,10 @@ func finding(dir string) (*verdict.Run, error) {
 	case v == nil:
 		return recheck(dir)
 	}
-	return v, whole(v, filepath.Base(dir))
+	if err := whole(v, filepath.Base(dir)); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // recheck judges the run in dir, which has no verdict, by its history. A violation gets its verdict and its report; of

@@ -111,6 +111,19 @@ func TestAnInterruptedRunThatIsKilledIsJudgedByItsHistoryAndStaysEitherWay(t *te
 	}
 }
 
+// A folder stands where the report would be put.
+func TestAViolationWhoseReportCannotBeWrittenIsOne(t *testing.T) {
+	from := &Folder{Dir: t.TempDir()}
+	const id = "20260102T000000.000Z-payout-pg-pause-1"
+	ended(t, from, id, 1, synthetic.PaidTwice)
+	x := &child{exe: scripted(t, `cp -r "`+filepath.Join(from.Dir, runsDir, id)+`" "$dir"; mkdir -p "$dir/report.html/in the way"; kill -9 $$`), runs: t.TempDir(),
+		output: filepath.Join(t.TempDir(), "out"), env: os.Environ(), overdue: time.Minute, grace: time.Minute, task: Task{Cell: Cell{"pause", "pg", "payout"}, Nemesis: "pause", Seed: 1}}
+	o, err := x.do(t.Context())
+	if err != nil || o.line.Status != verdict.Violated || o.line.Failed != "" || !strings.Contains(o.line.Besides, "report") {
+		t.Errorf("%v, %+v", err, o)
+	}
+}
+
 func TestARunWhoseVerdictIsAPipeIsNotWaitedFor(t *testing.T) {
 	f := folderOf(t, nil)
 	const id = "20260102T030405.000Z-payout-pg-pause-1"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local/warden"
@@ -168,7 +169,7 @@ func (s *Stack) SnapshotRevision(ctx context.Context, file string) (int64, error
 }
 
 func (s *Stack) runEtcdutl(ctx context.Context, program string, args ...string) (string, error) {
-	return s.toEnd(ctx, "etcdutl", program, baseVariables(), args)
+	return s.toEnd(ctx, operatorLimit, "etcdutl", program, baseVariables(), args)
 }
 
 // Etcdutl is etcd's program of that name.
@@ -190,7 +191,7 @@ func (s *Stack) Operate(ctx context.Context, args ...string) (string, error) {
 	if s.config.Backend == BackendEtcd {
 		env.set(map[string]string{"LOCK_BACKEND": BackendEtcd, "ETCD_ENDPOINTS": etcd.Endpoints(s.EtcdURLs()), "ETCDUTL": s.Etcdutl()})
 	}
-	return s.toEnd(ctx, lockctl, filepath.Join(s.config.BinDir, lockctl), env, args)
+	return s.toEnd(ctx, operatorLimit, lockctl, filepath.Join(s.config.BinDir, lockctl), env, args)
 }
 
 // ExitError is the error of a program that was started, and ended with another status than 0 or not in its time.
@@ -198,22 +199,32 @@ type ExitError struct{ How string }
 
 func (e ExitError) Error() string { return e.How }
 
+// operatorLimit is what each of an operator's programs has to come to its end.
+const operatorLimit = 30 * time.Second
+
 // toEnd runs a program to its end, as a child of the warden like all that is at the run's data, and gives what it printed. Where it
-// ran and failed the error is an ExitError, with the text that it printed for people.
-func (s *Stack) toEnd(ctx context.Context, name, program string, env variables, args []string) (string, error) {
+// ran and failed, or did not end within its limit, the error is an ExitError, with the text that it printed for people. That
+// ctx ended says nothing of the program.
+func (s *Stack) toEnd(ctx context.Context, limit time.Duration, name, program string, env variables, args []string) (string, error) {
 	log := s.LogPath(name)
 	from := logSize(log)
 	p, err := s.warden.Launch(ctx, process.Command{Path: program, Args: args, Env: env.list(), Dir: filepath.Dir(log), Log: log})
 	if err != nil {
 		return "", fmt.Errorf("run %s: %w", name, err)
 	}
+	own, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	select {
 	case <-p.Done():
-	case <-ctx.Done():
+	case <-own.Done():
 		if err := process.Kill(context.WithoutCancel(ctx), p); err != nil {
 			return "", fmt.Errorf("end %s, which does not end by itself: %w", name, err)
 		}
-		return "", ExitError{fmt.Sprintf("%s %s does not end: %v; it printed:\n%s", name, args[0], context.Cause(ctx), lastLines(logSince(log, from)))}
+		printed := lastLines(logSince(log, from))
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("%s %s was ended: %w; it had printed:\n%s", name, args[0], context.Cause(ctx), printed)
+		}
+		return "", ExitError{fmt.Sprintf("%s %s does not end within %s; it printed:\n%s", name, args[0], limit, printed)}
 	}
 	text := logSince(log, from)
 	if p.Status() != "exit status 0" {

@@ -187,7 +187,11 @@ func TestAProgramThatFailedIsToldFromOneThatCouldNotBeStarted(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := operate(soon, "#!/bin/sh\nexec sleep 300\n"); !errors.As(err, new(ExitError)) || !strings.Contains(err.Error(), "does not end") {
+	if err := operate(soon, "#!/bin/sh\nexec sleep 300\n"); errors.As(err, new(ExitError)) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("whoever waits for it has no time left, and it is said: %v", err)
+	}
+	_, err = s.toEnd(t.Context(), 200*time.Millisecond, lockctl, filepath.Join(bin, lockctl), baseVariables(), []string{"restore-guard"})
+	if !errors.As(err, new(ExitError)) || !strings.Contains(err.Error(), "lockctl restore-guard does not end within 200ms") {
 		t.Errorf("it does not end, and it is said: %v", err)
 	}
 }
