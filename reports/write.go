@@ -42,10 +42,7 @@ func Write(dir string, run verdict.Run, historyDir string) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(dir, FileName), html, 0o644, renameio.WithTempDir(dir)); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
+	return renameio.WriteFile(filepath.Join(dir, FileName), html, 0o644, renameio.WithTempDir(dir))
 }
 
 // build makes the page, with less and less detail until it has at most max bytes.
