@@ -72,6 +72,13 @@ const clockRest = 4500 * time.Millisecond
 // clockOfLockDB stands for lockdb's clock among what steps have in their hands.
 const clockOfLockDB Target = "the clock of lockdb"
 
+// heldBefore is how long nothing keeps anybody from lockdb before its clock is far off: whoever is to be refused then has to have
+// a session by that time, or he begins one by the wrong clock.
+const heldBefore = 1500 * time.Millisecond
+
+// without stands for lockdb, for the lock server and for the link between them, where they keep the lock's clients from lockdb.
+func without(t Target) Target { return "without " + t }
+
 // grip is what a step has in its hands for some time.
 type grip struct {
 	target   Target
@@ -102,8 +109,19 @@ func (p Plan) grips(s Step, room bool) (all []grip) {
 	case s.Fault == Clock && s.Target == Target(contract.LockDB) && room:
 		add(s.At, s.end(), rightTakes, s.Target)
 		add(s.At, s.end(), clockRest, clockOfLockDB)
+		if p.farOff(s) {
+			for _, t := range HeldByFailover() {
+				add(s.At-Duration(heldBefore), s.end(), 0, without(Target(t)))
+			}
+			add(s.At-Duration(heldBefore), s.end(), 0, without(Target(contract.LockServer)))
+		}
 	default:
 		add(s.At, s.end(), 0, p.hits(s)...)
+	}
+	if room && s.Fault != Clock {
+		for _, g := range slices.Clone(all) {
+			all = append(all, grip{without(g.target), g.from, g.to})
+		}
 	}
 	return all
 }
@@ -184,9 +202,8 @@ func (p Plan) placed(s Step, taken []grip) (Step, bool) {
 	first, last := Duration(clockFirst+clockEvery), p.Drive-Duration(clockBreak)-s.For
 	at := []Duration{first}
 	for _, t := range taken {
-		at = append(at, t.to)
-		for _, g := range p.grips(s, true) { // or so that it ends where the other one begins
-			at = append(at, t.from-(g.to-g.from))
+		for _, g := range p.grips(s, true) { // it begins where the other one ends, or ends where that begins
+			at = append(at, t.to+(s.At-g.from), t.from-(g.to-s.At))
 		}
 	}
 	slices.SortFunc(at, func(a, b Duration) int {

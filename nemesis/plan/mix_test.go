@@ -41,6 +41,35 @@ func TestAClockMakesWayForWhatTakesItsStoreAndIsFarOffAheadAndBehindAllTheSame(t
 	}
 }
 
+// Whoever has no session any more when lockdb's clock goes back begins one by that clock, and nobody is refused.
+func TestNothingKeepsClientsFromLockDBJustBeforeItsClockIsFarOff(t *testing.T) {
+	const before = Duration(1400 * time.Millisecond)
+	near := []Target{Target(contract.LockDB), Target(contract.LockServer), "lock-server→lockdb"}
+	for _, other := range []string{"pause", "restore", "restore-unguarded", "failover", "failover-async", "disk-full", "kill", "partition", "slow", "flaky"} {
+		for seed := range uint64(40) {
+			for _, p := range []Plan{example(seed), lockExample(seed)} {
+				p.Nemesis, p.Drive = "clock,"+other, Duration(30*time.Second)
+				p = generate(t, p)
+				for _, s := range p.Steps {
+					if !p.farOff(s) {
+						continue
+					}
+					for _, o := range p.Steps {
+						from := o.At
+						if o.Fault.OnStore() {
+							from += o.Delay // until then it has a backup
+						}
+						hits := o.Fault != Clock && o.Timed() && slices.ContainsFunc(p.hits(o), func(t Target) bool { return slices.Contains(near, t) })
+						if hits && from < s.end() && s.At-before < o.end() {
+							t.Errorf("%s, %s, seed %d: lockdb's clock is moved at %s, and %s hits %s from %s to %s", p.Workload, p.Nemesis, seed, s.At, o.Fault, o.Target, from, o.end())
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // What a mix lacks of its parts is told, and nothing of what a run is about is among it.
 func TestWhatAMixIsAboutStaysAndHowMuchGaveWayIsTold(t *testing.T) {
 	for _, f := range []Fault{Restore, RestoreUnguarded, Failover, FailoverAsync} {
