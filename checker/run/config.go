@@ -116,7 +116,7 @@ const (
 	DefaultLostReplies = 0.03
 	DefaultLookupLag   = 500 * time.Millisecond
 	maxDrain           = 15 * time.Second
-	stalledDrain       = 4 * time.Second  // a drain that has lasted maxDrain goes on while payouts end as often as this
+	stalledDrain       = 10 * time.Second // a drain that has lasted maxDrain goes on while payouts end as often as this: at a load of 30 none may end for 5 s
 	slowDrain          = 60 * time.Second // and no longer than this
 )
 
