@@ -52,6 +52,52 @@ func (p *pulse) stood(from, to int64) time.Duration {
 	return time.Duration(longest)
 }
 
+// waits is for how long processes were kept from running by others. The harness asks the kernel every 100 ms.
+type waits struct {
+	last int64             // what is known of goes to there
+	of   map[string][]wait // the latest of each process
+}
+
+// wait is a time in which the threads of a process were ready to run, together, for so long, and did not.
+type wait struct {
+	span
+	waited time.Duration
+}
+
+const maxWaits = 512 // 51 s of a process that always waits
+
+func newWaits() waits { return waits{of: map[string][]wait{}} }
+
+func (w *waits) observe(e *history.Event) {
+	if e.W != history.Run || e.Op != history.OpWaits {
+		return
+	}
+	if w.last != 0 {
+		for name, text := range e.Attrs {
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				continue
+			}
+			all := w.of[name]
+			if len(all) == maxWaits {
+				all = append(all[:0], all[1:]...)
+			}
+			w.of[name] = append(all, wait{span{w.last, e.T}, d})
+		}
+	}
+	w.last = e.T
+}
+
+// kept is for how long at most a process was kept from running between two moments: what one thing after the other waited for.
+func (w *waits) kept(name string, from, to int64) (sum time.Duration) {
+	for _, x := range w.of[name] {
+		if x.overlaps(from, to) {
+			sum += min(x.waited, time.Duration(x.to-x.from))
+		}
+	}
+	return sum
+}
+
 // setting reads a duration that the run gave to its services, and what the contract gives where it names none.
 func setting(s verdict.Settings, name string, otherwise time.Duration) time.Duration {
 	d, err := time.ParseDuration(s.Services[name])

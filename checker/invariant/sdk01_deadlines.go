@@ -4,6 +4,7 @@ package invariant
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,9 +26,11 @@ type deadlines struct {
 	times   leaseTimes
 	slack   int64 // EXECUTOR_PREPARE + 250 ms
 	pulse   pulse
+	waits   waits
 	clients map[contract.Process]*leaseClient
 	open    map[int64]lockCall
 	accused map[int64]accusation // late calls, until it is known whether their client still waits
+	overdue []accusation         // of clients that do, until it is known whether the machine let them run
 	faults  map[string][]span    // by process or link; the last one may be open
 	windows map[int]string       // open fault windows → whom they hit
 
@@ -72,6 +75,10 @@ type accusation struct {
 	sentence string
 	want     want
 	proof    []*history.Event
+
+	proc     string
+	from, at int64         // what its deadline counts from; when it was received
+	late     time.Duration // beyond all that it is allowed
 }
 
 // How many grants of a key and sessions are remembered of each client.
@@ -85,7 +92,7 @@ func newDeadlines(b *book, t *tally, s verdict.Settings) *deadlines {
 	return &deadlines{
 		findings: findings{id: "SDK-01", guarantee: "A process that was not stopped sends no protected request past its lease's own deadline, and no renewal after its release was answered.", book: b, tally: t},
 		times:    leaseTimesOf(s), slack: int64(setting(s, "EXECUTOR_PREPARE", 0) + grace),
-		clients: map[contract.Process]*leaseClient{}, open: map[int64]lockCall{}, accused: map[int64]accusation{}, faults: map[string][]span{}, windows: map[int]string{},
+		waits: newWaits(), clients: map[contract.Process]*leaseClient{}, open: map[int64]lockCall{}, accused: map[int64]accusation{}, faults: map[string][]span{}, windows: map[int]string{},
 	}
 }
 
@@ -96,6 +103,9 @@ func (f *deadlines) RestsOn() []history.Witness {
 func (f *deadlines) Observe(e *history.Event) {
 	f.explain(e)
 	f.pulse.observe(e)
+	if f.waits.observe(e); e.Op == history.OpWaits {
+		f.sentence(false)
+	}
 	switch {
 	case e.W == history.Nemesis && e.Window != 0:
 		f.fault(e)
@@ -119,8 +129,25 @@ func (f *deadlines) Observe(e *history.Event) {
 func (f *deadlines) convict(e *history.Event) {
 	if a, ok := f.accused[e.Call]; ok {
 		delete(f.accused, e.Call)
-		f.report(a.sentence, a.want, a.proof...)
+		f.overdue = append(f.overdue, a)
+		f.sentence(f.waits.last == 0) // nobody asks the kernel
 	}
+}
+
+// sentence reports the clients that were late although the machine had let them run, as soon as that is known of the time at which
+// their calls were received, or at the end. Of the others nobody knows.
+func (f *deadlines) sentence(end bool) {
+	f.overdue = slices.DeleteFunc(f.overdue, func(a accusation) bool {
+		switch {
+		case !end && f.waits.last < a.at:
+			return false
+		case f.waits.kept(a.proc, a.from, a.at) >= a.late:
+			f.unresolved++
+		default:
+			f.report(a.sentence, a.want, a.proof...)
+		}
+		return true
+	})
 }
 
 // acquit drops a late call whose client had given it up: nobody knows for how long it had been under way before it was
@@ -282,7 +309,7 @@ func (f *deadlines) protected(e *history.Event) {
 	}
 	f.accused[e.Call] = accusation{fmt.Sprintf("%s sent its %s of payout %s with token %d %s after %s deadline, and neither had it been stopped nor its link broken",
 		e.Proc, e.Op, e.Payout, e.Token, since(until, e.T), whose), want{key: g.key, account: f.book.accountOf(e), payout: e.Payout, tokens: [2]int64{e.Token}},
-		[]*history.Event{g.granted, g.proof, f.book.keep(e)}}
+		[]*history.Event{g.granted, g.proof, f.book.keep(e)}, string(e.Proc), sent, e.T, time.Duration(e.T - until - f.slack)}
 }
 
 // excuse tells whether nobody can say when the client sent e.
@@ -310,12 +337,13 @@ func (f *deadlines) renewing(e *history.Event) {
 		return
 	}
 	f.accused[e.Call] = accusation{fmt.Sprintf("%s renewed key %s with token %d %s after its release had been answered", e.Proc, e.Key, e.Token, since(g.released.T, e.T)),
-		want{key: e.Key, tokens: [2]int64{e.Token}}, []*history.Event{g.granted, g.released, f.book.keep(e)}}
+		want{key: e.Key, tokens: [2]int64{e.Token}}, []*history.Event{g.granted, g.released, f.book.keep(e)}, string(e.Proc), g.released.T, e.T, time.Duration(e.T - g.released.T - int64(grace))}
 }
 
 // Finish: that a client was late rests on what is absent, an answer that extended its deadline and a fault that excuses
 // it. Where these could have got lost nothing was proved.
 func (f *deadlines) Finish(whole func(history.Witness) bool) {
+	f.sentence(true)
 	f.unresolved += int64(len(f.accused)) // calls that have no end
 	if !whole(history.Wiretap) || !whole(history.Nemesis) {
 		f.withdraw()

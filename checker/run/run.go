@@ -170,6 +170,7 @@ func (r *state) work(ctx context.Context) error {
 	ctx, end := r.watch(ctx)
 	defer end()
 	defer r.watchDeaths(ctx)()
+	defer showWaits(r.ev.rec, r.clients(), r.pid)()
 	r.enter("drive")
 	err := r.drive(ctx)
 	if of := (nemesis.GuardError{}); errors.As(err, &of) { // nothing is healed that could be drained, and the log of the nemesis says why
