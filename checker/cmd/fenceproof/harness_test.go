@@ -256,3 +256,25 @@ func signalTo(t *testing.T, r *running, s syscall.Signal) {
 		t.Fatal(err)
 	}
 }
+
+// withBroken is a folder with all programs, of which one is a script instead.
+func withBroken(t *testing.T, program, script string) string {
+	t.Helper()
+	bin := t.TempDir()
+	entries, err := os.ReadDir(binaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() == program {
+			continue
+		}
+		if err := os.Link(filepath.Join(binaries, e.Name()), filepath.Join(bin, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(bin, program), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}

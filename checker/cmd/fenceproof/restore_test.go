@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,21 +71,7 @@ func TestAStoreThatIsPutBackAsItIsIssuesTokensTwiceAndTheRunSaysWhichAndToWhom(t
 // the same, and the stores stay for whoever has to look at them.
 func TestAGuardThatFailsMakesTheRunInconclusiveInItsOwnWords(t *testing.T) {
 	t.Parallel()
-	bin := t.TempDir()
-	entries, err := os.ReadDir(binaries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if err := os.Link(filepath.Join(binaries, e.Name()), filepath.Join(bin, e.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	broken := filepath.Join(bin, "lockctl")
-	if err := errors.Join(os.Remove(broken), os.WriteFile(broken, []byte("#!/bin/sh\necho it forgets how >&2\nexit 1\n"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	r := startIn(t, bin, "--nemesis", "restore", "--seed", "1", "--duration", "12s", "--rate", "8")
+	r := startIn(t, withBroken(t, "lockctl", "#!/bin/sh\necho it forgets how >&2\nexit 1\n"), "--nemesis", "restore", "--seed", "1", "--duration", "12s", "--rate", "8")
 	if got := r.wait(); got != verdict.ExitOpen {
 		t.Errorf("exit status %d", got)
 	}

@@ -170,21 +170,7 @@ func TestARunWhoseHarnessFailedIsNoPassInAnyFile(t *testing.T) {
 
 func TestASystemThatDoesNotStartIsNoVerdictAboutIt(t *testing.T) {
 	t.Parallel()
-	bin := t.TempDir()
-	entries, err := os.ReadDir(binaries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if err := os.Link(filepath.Join(binaries, e.Name()), filepath.Join(bin, e.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	broken := filepath.Join(bin, "rail-proxy")
-	if err := errors.Join(os.Remove(broken), os.WriteFile(broken, []byte("#!/bin/sh\necho no rail today\nexit 3\n"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	r := startIn(t, bin, "--nemesis", "none")
+	r := startIn(t, withBroken(t, "rail-proxy", "#!/bin/sh\necho no rail today\nexit 3\n"), "--nemesis", "none")
 	if got := r.wait(); got != exitHarness {
 		t.Errorf("exit status %d", got)
 	}
