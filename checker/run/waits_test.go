@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,18 +36,13 @@ func TestForHowLongAClientWaitedIsWrittenDown(t *testing.T) {
 		return 0 // it has not been started
 	}
 	stop := showWaits(rec, []contract.Process{contract.Executor(1), contract.Reconciler}, pid)
-	done := make(chan struct{})
+	var over atomic.Bool
 	locked := 4 * runtime.NumCPU()
 	previous := runtime.GOMAXPROCS(locked) // a thread each
 	var busy sync.WaitGroup
 	for range locked {
 		busy.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
+			for n := 0; !over.Load(); n++ {
 			}
 		})
 	}
@@ -59,7 +55,7 @@ func TestForHowLongAClientWaitedIsWrittenDown(t *testing.T) {
 			waited = "never"
 		}
 	}
-	close(done)
+	over.Store(true)
 	busy.Wait()
 	runtime.GOMAXPROCS(previous)
 	stop()
