@@ -44,7 +44,7 @@ func control(run verdict.Run, h headline, down []verdict.Invariant) headline {
 	var unnamed []string
 	for _, id := range x.Surplus {
 		if n := slices.IndexFunc(down, func(i verdict.Invariant) bool { return i.ID == id }); n >= 0 && x.Names(id) {
-			parts = append(parts, fmt.Sprintf("%s fell %d times of %d where %s is no reason for it", id, down[n].Found-down[n].Across, down[n].Found, x.DeclaredBy))
+			parts = append(parts, fmt.Sprintf("%s fell %s of %d where %s is no reason for it", id, times(down[n].Found-down[n].Across), down[n].Found, x.DeclaredBy))
 			continue
 		}
 		unnamed = append(unnamed, id)

@@ -21,9 +21,9 @@ func TestANemesisThatMayBreakSomethingIsMetWhetherItHasOrNot(t *testing.T) {
 		{"what it may break was not exercised", with(NotExercised, Pass, Pass), ExitOpen, "INV-01 is not exercised"},
 		{"nobody knows whether it has broken what it may break", with(Inconclusive, Pass, Pass), ExitOpen, "INV-01 is inconclusive"},
 		{"more of it fell than it explains", []Invariant{{ID: "INV-01", Status: Violated, Found: 3, Across: 2, Violations: []Violation{{Sentence: "one", Across: true}, {Sentence: "the other"}}}, {ID: "INV-02", Status: Pass}}, ExitViolated,
-			"INV-01 is violated 1 times of 3 where failover-async is no reason for it: the other"},
+			"INV-01 is violated 1 time of 3 where failover-async is no reason for it: the other"},
 		{"more of it fell than it explains, and something else", []Invariant{{ID: "INV-01", Status: Violated, Found: 1, Violations: []Violation{{Sentence: "the other"}}}, {ID: "INV-02", Status: Violated, Found: 1}}, ExitViolated,
-			"INV-02 violated, which the expectation INV-01? does not name; besides, INV-01 is violated 1 times of 1 where failover-async is no reason for it: the other"},
+			"INV-02 violated, which the expectation INV-01? does not name; besides, INV-01 is violated 1 time of 1 where failover-async is no reason for it: the other"},
 		{"how something else ended is not known", []Invariant{fallen[0], {ID: "INV-02", Status: Inconclusive, Doubt: "open", Reason: "open"}}, ExitOpen, "INV-02 is inconclusive"},
 	} {
 		r := Run{Invariants: c.invariants, Expect: &Expectation{DeclaredBy: "failover-async", Must: []string{}, May: []string{"INV-01"}, Across: []string{"INV-01"}}}

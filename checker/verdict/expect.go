@@ -86,7 +86,7 @@ func (x *Expectation) beyond(invariants []Invariant) string {
 		if inv.Status != Violated || !x.Names(inv.ID) || x.Excuses(inv) {
 			continue
 		}
-		told := fmt.Sprintf("%s is violated %d times of %d where %s is no reason for it", inv.ID, inv.Found-inv.Across, inv.Found, x.DeclaredBy)
+		told := fmt.Sprintf("%s is violated %s of %d where %s is no reason for it", inv.ID, plural(inv.Found-inv.Across, "time"), inv.Found, x.DeclaredBy)
 		if n := slices.IndexFunc(inv.Violations, func(v Violation) bool { return !v.Across }); n >= 0 {
 			told += ": " + inv.Violations[n].Sentence
 		}
