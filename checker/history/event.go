@@ -48,13 +48,16 @@ const (
 	OpPhase       contract.Op = "phase"       // run: a phase began; Msg names it
 	OpInterrupted contract.Op = "interrupted" // run: it was cut short; Msg says by what
 	OpAlive       contract.Op = "alive"       // run: the harness runs; a long gap between two says that it stood still
-	OpWaits       contract.Op = "waits"       // run: for how long clients were ready to run and no processor was free, since the last such event; Attrs has who
+	OpWaits       contract.Op = "waits"       // run: for how long clients were ready to run and no processor was free, since the last such event; Attrs has who, and under AskedFor how long asking took
 	OpEnded       contract.Op = "ended"       // run: a process of the system, Proc, ended by itself; Msg says how
 	OpFailed      contract.Op = "failed"      // run: the harness itself failed, Msg says how; the run proves nothing
 	OpBalance     contract.Op = "balance"     // run: what paydb says of one Account when all is over, in Attrs
 	OpAudited     contract.Op = "audited"     // run: so many balances were asked for; Attrs counts them
 	OpLog         contract.Op = "log"         // logs: a service logged Event
 )
+
+// AskedFor is the attribute of OpWaits that says for how long the harness asked before it recorded the answers.
+const AskedFor = "harness"
 
 // Event is one line of a history. Most fields are empty in most events; the comments say who fills them.
 type Event struct {

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,11 +55,12 @@ func (p *pulse) stood(from, to int64) time.Duration {
 
 // waits is for how long processes were kept from running by others. The harness asks the kernel every 100 ms.
 type waits struct {
-	last int64             // what is known of goes to there
+	last int64             // all that was over by then is known
 	of   map[string][]wait // the latest of each process
 }
 
-// wait is a time in which the threads of a process were ready to run, together, for so long, and did not.
+// wait is a time by whose end it was known that the threads of a process had been ready to run, together, for so long, and had
+// not run. A single one can be longer than that time: it counts once it is over.
 type wait struct {
 	span
 	waited time.Duration
@@ -72,10 +74,11 @@ func (w *waits) observe(e *history.Event) {
 	if e.W != history.Run || e.Op != history.OpWaits {
 		return
 	}
+	asked := duration(e.Attrs[history.AskedFor])
 	if w.last != 0 {
 		for name, text := range e.Attrs {
-			d, err := time.ParseDuration(text)
-			if err != nil {
+			d := duration(text)
+			if d == 0 || name == history.AskedFor {
 				continue
 			}
 			all := w.of[name]
@@ -85,15 +88,31 @@ func (w *waits) observe(e *history.Event) {
 			w.of[name] = append(all, wait{span{w.last, e.T}, d})
 		}
 	}
-	w.last = e.T
+	w.last = e.T - int64(asked)
 }
 
-// kept is for how long at most a process was kept from running between two moments: what one thing after the other waited for.
+// duration is what a text says, 0 where it says nothing.
+func duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// kept is for how long at most a process was kept from running between two moments: what one thing after the other waited for,
+// each as late as it can have been.
 func (w *waits) kept(name string, from, to int64) (sum time.Duration) {
-	for _, x := range w.of[name] {
-		if x.overlaps(from, to) {
-			sum += min(x.waited, time.Duration(x.to-x.from))
+	for _, x := range slices.Backward(w.of[name]) {
+		if x.from >= to {
+			continue // it began after that
 		}
+		end := min(x.to, to)
+		if end <= from {
+			break
+		}
+		begin := max(end-int64(x.waited), from)
+		sum, to = sum+time.Duration(end-begin), begin
 	}
 	return sum
 }

@@ -35,6 +35,7 @@ type deadlines struct {
 	windows map[int]string       // open fault windows → whom they hit
 
 	excused, renewals int64
+	starved           int64 // late calls of clients that the machine did not let run
 }
 
 // grace is what a client may be late beyond its preparation.
@@ -76,9 +77,9 @@ type accusation struct {
 	want     want
 	proof    []*history.Event
 
-	proc     string
-	from, at int64         // what its deadline counts from; when it was received
-	late     time.Duration // beyond all that it is allowed
+	proc    string
+	due, at int64         // its deadline, or the answer to its release; when it was received
+	late    time.Duration // beyond all that it is allowed
 }
 
 // How many grants of a key and sessions are remembered of each client.
@@ -130,18 +131,26 @@ func (f *deadlines) convict(e *history.Event) {
 	if a, ok := f.accused[e.Call]; ok {
 		delete(f.accused, e.Call)
 		f.overdue = append(f.overdue, a)
-		f.sentence(f.waits.last == 0) // nobody asks the kernel
+		f.sentence(false)
 	}
 }
 
 // sentence reports the clients that were late although the machine had let them run, as soon as that is known of the time at which
-// their calls were received, or at the end. Of the others nobody knows.
+// their calls were received. Of the others nobody knows, and at the end of nobody of whom it is not known.
+//
+// What a client waited for before its deadline excuses nothing. Between its last look at the lease, which was in time, and its call it
+// does no more than it is allowed time for; the rest, late and all that was left until the deadline, it waited. No more than what was
+// left can it have waited before the deadline, so it has waited for late after it.
 func (f *deadlines) sentence(end bool) {
 	f.overdue = slices.DeleteFunc(f.overdue, func(a accusation) bool {
 		switch {
-		case !end && f.waits.last < a.at:
-			return false
-		case f.waits.kept(a.proc, a.from, a.at) >= a.late:
+		case f.waits.last != 0 && f.waits.last < a.at:
+			if !end {
+				return false
+			}
+			f.unresolved++
+		case f.waits.kept(a.proc, a.due, a.at) >= a.late:
+			f.starved++
 			f.unresolved++
 		default:
 			f.report(a.sentence, a.want, a.proof...)
@@ -309,7 +318,7 @@ func (f *deadlines) protected(e *history.Event) {
 	}
 	f.accused[e.Call] = accusation{fmt.Sprintf("%s sent its %s of payout %s with token %d %s after %s deadline, and neither had it been stopped nor its link broken",
 		e.Proc, e.Op, e.Payout, e.Token, since(until, e.T), whose), want{key: g.key, account: f.book.accountOf(e), payout: e.Payout, tokens: [2]int64{e.Token}},
-		[]*history.Event{g.granted, g.proof, f.book.keep(e)}, string(e.Proc), sent, e.T, time.Duration(e.T - until - f.slack)}
+		[]*history.Event{g.granted, g.proof, f.book.keep(e)}, string(e.Proc), until, e.T, time.Duration(e.T - until - f.slack)}
 }
 
 // excuse tells whether nobody can say when the client sent e.
@@ -351,5 +360,5 @@ func (f *deadlines) Finish(whole func(history.Witness) bool) {
 }
 
 func (f *deadlines) Verdict() verdict.Invariant {
-	return f.verdict(among(map[string]int64{"excused": f.excused, "renewals": f.renewals}, f.book.clocks.ofClients()))
+	return f.verdict(among(map[string]int64{"excused": f.excused, "starved": f.starved, "renewals": f.renewals}, f.book.clocks.ofClients()))
 }

@@ -13,17 +13,24 @@ const aliveEvery = 100 * time.Millisecond
 
 // showLife records a sign of life every aliveEvery until stop is called.
 func showLife(rec *history.Recorder) (stop func()) {
+	return regularly(aliveEvery, func() {
+		rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpAlive})
+	})
+}
+
+// regularly does something in every interval until stop is called, which returns when the last is done.
+func regularly(interval time.Duration, do func()) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(aliveEvery)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
-				rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpAlive})
+				do()
 			}
 		}
 	}()

@@ -24,7 +24,7 @@ func (r *state) clients() (all []contract.Process) {
 	return append(all, contract.Reconciler)
 }
 
-// pid is a process's id, 0 where it has none.
+// pid is a process's id, 0 where it was never started.
 func (r *state) pid(name contract.Process) int {
 	p, err := r.stack.Process(string(name))
 	if err != nil {
@@ -33,41 +33,53 @@ func (r *state) pid(name contract.Process) int {
 	return p.Pid()
 }
 
-// showWaits records every waitsEvery for how long clients were kept from running by others, until stop is called: nobody is
-// to blame for being late because the machine was. pid is a client's process, 0 where it has none. A machine that does not
-// count what its processes wait for tells of nobody.
+// showWaits records every waitsEvery for how long clients were kept from running by others, until stop is called, and once more
+// then: nobody is to blame for being late because the machine was. pid is a client's process, 0 where it has none. A machine that
+// does not count what its processes wait for tells of nobody.
 func showWaits(rec *history.Recorder, clients []contract.Process, pid func(contract.Process) int) (stop func()) {
-	if len(clients) == 0 {
+	if len(clients) == 0 || !process.Counted() {
 		return func() {}
 	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(waitsEvery)
-		defer tick.Stop()
-		var w process.Waits
-		pids := map[contract.Process]int{}
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-			}
-			attrs := map[string]string{}
-			for _, c := range clients {
-				now := pid(c)
-				if now != pids[c] {
-					w.Forget(pids[c])
-				}
-				if pids[c] = now; now == 0 {
-					continue
-				}
-				if waited, err := w.Since(now); err == nil && waited >= aWait {
-					attrs[string(c)] = waited.Round(time.Millisecond).String()
-				}
-			}
-			rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpWaits, Attrs: attrs})
+	w := waiting{rec: rec, pid: pid, looked: map[contract.Process]look{}}
+	stopped := regularly(waitsEvery, func() { w.ask(clients) })
+	return func() { stopped(); w.ask(clients) }
+}
+
+// waiting follows what clients wait for.
+type waiting struct {
+	rec    *history.Recorder
+	pid    func(contract.Process) int
+	of     process.Waits
+	looked map[contract.Process]look
+}
+
+// look is when a client was looked at last, and the process that it was.
+type look struct {
+	pid int
+	at  time.Time
+}
+
+// ask records how long each client has waited since it was asked last. What several threads waited at one time is no longer than
+// that time, and one wait at most had begun before it. The kernel may count while it is asked, so for how long that took is told.
+func (w *waiting) ask(clients []contract.Process) {
+	began, attrs := time.Now(), map[string]string{}
+	for _, c := range clients {
+		last, pid, now := w.looked[c], w.pid(c), time.Now()
+		if last.pid != pid {
+			w.of.Forget(last.pid)
 		}
-	}()
-	return func() { close(done); <-ended }
+		w.looked[c] = look{pid, now}
+		if pid == 0 {
+			continue
+		}
+		sum, longest, err := w.of.Since(pid)
+		if err != nil {
+			continue // it has ended: nobody is late who is not there
+		}
+		if waited := min(sum, now.Sub(last.at)+longest); waited >= aWait {
+			attrs[string(c)] = waited.Round(time.Millisecond).String()
+		}
+	}
+	attrs[history.AskedFor] = time.Since(began).String()
+	w.rec.Record(history.Run, history.Event{Type: contract.Info, Proc: "harness", Op: history.OpWaits, Attrs: attrs})
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -61,6 +62,7 @@ type service struct {
 	public      *port.Reservation // nil when it serves nobody
 	admin       *port.Reservation
 	proc        process.Process
+	pid         atomic.Int64 // of proc
 	everStarted bool // others know its ports by now
 	asked       bool // it was asked to end, or killed, and was not started again since
 	killed      bool // it was killed, likewise
@@ -68,14 +70,8 @@ type service struct {
 
 func (s *service) Name() string { return s.name }
 
-func (s *service) Pid() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		return 0
-	}
-	return s.proc.Pid()
-}
+// Pid does not wait for somebody who starts or ends the process.
+func (s *service) Pid() int { return int(s.pid.Load()) }
 
 func (s *service) Running() bool {
 	s.mu.Lock()
@@ -173,6 +169,7 @@ func (s *service) startOnce(ctx context.Context) (taken bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.pid.Store(int64(s.proc.Pid()))
 	if err = s.awaitReady(ctx); err == nil {
 		return false, nil
 	}

@@ -22,38 +22,52 @@ type Waits struct {
 
 type thread struct{ pid, tid int }
 
-// Since is how long the threads of a process have waited together since it was looked at last, 0 at the first look. What a thread
+// Counted tells whether the kernel counts for how long processes wait.
+func Counted() bool {
+	_, err := waited("/proc/self/schedstat")
+	return err == nil
+}
+
+// Since is for how long the threads of a process have waited since it was looked at last, all together and the one that waited for
+// longest, 0 at the first look. A wait counts once it is over, so longest can be more than the time between two looks. What a thread
 // waited that has ended since is not known. os.ErrNotExist says that there is no such process, or that the kernel does not count.
-func (w *Waits) Since(pid int) (time.Duration, error) {
+func (w *Waits) Since(pid int) (sum, longest time.Duration, err error) {
 	folder := filepath.Join("/proc", strconv.Itoa(pid), "task")
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return 0, fmt.Errorf("list the threads of process %d: %w", pid, err)
+		return 0, 0, fmt.Errorf("list the threads of process %d: %w", pid, err)
 	}
 	if w.threads == nil {
 		w.threads, w.known = map[thread]time.Duration{}, map[int]bool{}
 	}
-	var sum time.Duration
+	var gone error
+	seen := 0
 	for _, e := range entries {
 		tid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
 		waited, err := waited(filepath.Join(folder, e.Name(), "schedstat"))
-		if errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) && len(entries) > 1 {
-			continue // it ended just now
+		if errors.Is(err, syscall.ESRCH) || errors.Is(err, fs.ErrNotExist) {
+			gone = fs.ErrNotExist // it ended just now
+			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("ask how long process %d was kept from running: %w", pid, err)
+			return 0, 0, fmt.Errorf("ask how long process %d was kept from running: %w", pid, err)
 		}
+		seen++
 		t := thread{pid, tid}
 		if w.known[pid] {
-			sum += max(0, waited-w.threads[t])
+			d := max(0, waited-w.threads[t])
+			sum, longest = sum+d, max(longest, d)
 		}
 		w.threads[t] = waited
 	}
+	if seen == 0 {
+		return 0, 0, fmt.Errorf("ask how long process %d was kept from running: none of its threads can be asked: %w", pid, gone)
+	}
 	w.known[pid] = true
-	return sum, nil
+	return sum, longest, nil
 }
 
 // Forget forgets a process that has ended.
