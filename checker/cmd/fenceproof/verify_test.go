@@ -9,8 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/history"
 	"fenceproof/checker/verdict"
 )
 
@@ -45,6 +47,24 @@ func TestStoppedHoldersAreRefusedAtBothFencePointsAndNothingBreaks(t *testing.T)
 		out, status := fenceproof(t, "recheck", "--json", r.folder())
 		if status != 0 || strings.TrimSpace(out) != strings.TrimSpace(string(before)) {
 			t.Errorf("recheck ended with %d and printed\n%.2000s\nverdict.json is\n%.2000s", status, out, before)
+		}
+	})
+	t.Run("and for how long the clients were kept from running is known of all that they sent while they worked", func(t *testing.T) {
+		var asked, sent int64
+		events(t, r.folder(), func(e *history.Event) {
+			switch {
+			case e.W == history.Run && e.Op == history.OpWaits:
+				took, err := time.ParseDuration(e.Attrs[history.AskedFor])
+				if err != nil {
+					t.Errorf("for how long it asked: %v", err)
+				}
+				asked = e.T - int64(took)
+			case e.Stage == history.Received && e.Op.Fenced():
+				sent = e.T
+			}
+		})
+		if asked < sent || sent == 0 {
+			t.Errorf("the last request was sent at %d, and what is known goes to %d", sent, asked)
 		}
 	})
 	t.Run("and where the logs are gone that is noted and nothing more", func(t *testing.T) {
