@@ -15,8 +15,8 @@ import (
 	"fenceproof/checker/verdict"
 )
 
-// Unfinished is a run that was begun and that no line tells of: it was going on when its soak was killed. What it shows is not
-// known before the soak goes on, which judges it.
+// Unfinished is a run that was begun and that no line tells of: it was going on when its soak was killed. Unless it has
+// its verdict (Untold), what it shows is not known before the soak goes on, which judges it.
 type Unfinished struct {
 	Run    string `json:"run"`
 	Folder string `json:"folder"` // of the run, relative to that of the (first) soak
@@ -111,17 +111,57 @@ func (f *Folder) notTold() ([]string, error) {
 	return slices.DeleteFunc(names, func(n string) bool { return told[n] }), err
 }
 
-// unfinished are the runs that were begun and not brought to their end. While another process has the soak going on, they may
-// well be.
-func (f *Folder) unfinished(first string) (all []Unfinished) {
-	if on, err := GoingOn(f.Dir); f.file == nil && (on || err != nil) {
-		return nil
-	}
+// untoldOf adds the runs that no line tells of: those that were begun and not brought to their end, and what the verdicts that are
+// there all the same accuse the system of, or leave open. While another process has the soak going on its runs may well come to
+// their end, and what they left open may be done again; a violation stays one.
+func (s *Summary) untoldOf(f *Folder, first string) {
+	on, err := GoingOn(f.Dir)
+	others := f.file == nil && (on || err != nil)
 	names, _ := f.notTold() // a folder that cannot be read has none that could be named
 	for _, n := range names {
-		all = append(all, Unfinished{n, f.relative(first, n), f.Dir})
+		if !others {
+			s.Unfinished = append(s.Unfinished, Unfinished{n, f.relative(first, n), f.Dir})
+		}
+		l, there := f.shown(n)
+		if there && l.Status != verdict.Pass && (!others || l.Status == verdict.Violated) {
+			s.Untold = append(s.Untold, Kept{l, f.relative(first, n)})
+		}
 	}
-	return all
+}
+
+// shown is what the verdict of a run says that no line tells of, if there is one. What cannot be read leaves the run open.
+func (f *Folder) shown(id string) (l Line, there bool) {
+	v, err := verdictOf(filepath.Join(f.Dir, runsDir, id))
+	if err == nil && v != nil {
+		err = whole(v, id)
+	}
+	switch {
+	case err != nil:
+		return Line{Run: id, Status: verdict.Inconclusive, Reason: err.Error()}, true
+	case v == nil:
+		return l, false
+	}
+	return lineOf(f.taskOf(v), v), true
+}
+
+// outspoken says which runs that no line tells of have a verdict other than a pass, the worst first.
+func (s *Summary) outspoken() string {
+	if len(s.Untold) == 0 {
+		return ""
+	}
+	var names []string
+	for _, status := range []verdict.Status{verdict.Violated, verdict.Inconclusive, verdict.NotExercised} {
+		for _, k := range s.Untold {
+			if k.Status == status {
+				names = append(names, fmt.Sprintf("%s is %s", k.Folder, status))
+			}
+		}
+	}
+	have := "have verdicts"
+	if len(names) == 1 {
+		have = "has a verdict"
+	}
+	return fmt.Sprintf("; %s of which no line tells %s, and that counts: %s", number(len(names), "run"), have, few(names))
 }
 
 // unproven says what the lines rest on no more, and what they do not tell of.
@@ -143,7 +183,7 @@ func (s *Summary) unproven() string {
 		}
 		text += fmt.Sprintf("; %s %s: %s judges %s", number(n, "run"), were, few(again), them)
 	}
-	return text
+	return text + s.outspoken()
 }
 
 func folders(runs []Kept) []string {

@@ -205,6 +205,69 @@ func TestRunsThatWereNotBroughtToTheirEndAreNamedUnlessTheSoakIsGoingOn(t *testi
 	}
 }
 
+// A soak that is killed between a verdict and its line has shown what the verdict says. Whoever looks while it is going on is
+// between the two as well: what was left open may be done again then, and a violation stays one.
+func TestAVerdictThatNoLineTellsOfCounts(t *testing.T) {
+	left := func(seed uint64) string { return "runs/" + redone(ran("pause", seed, "")).Run } // the first under seed 2
+	type told struct {
+		status verdict.Status
+		exit   int
+	}
+	pass := told{verdict.Pass, verdict.ExitPass}
+	violated, open, idle := told{verdict.Violated, verdict.ExitViolated}, told{verdict.Inconclusive, verdict.ExitOpen}, told{verdict.NotExercised, verdict.ExitOpen}
+	failed := failedWith(redone(ran("kill", 9, "")), "no room")
+	for name, c := range map[string]struct {
+		lines         []Line
+		verdicts      []verdict.Status
+		going, killed told
+		says          string
+	}{
+		"a pass":              {nil, []verdict.Status{verdict.Pass}, pass, pass, ""},
+		"a violation":         {nil, []verdict.Status{verdict.Violated}, violated, violated, "1 run of which no line tells has a verdict, and that counts: " + left(2) + " is violated"},
+		"one in doubt":        {nil, []verdict.Status{verdict.Inconclusive}, pass, open, "1 run of which no line tells has a verdict, and that counts: " + left(2) + " is inconclusive"},
+		"one that was idle":   {nil, []verdict.Status{verdict.NotExercised}, pass, idle, "1 run of which no line tells has a verdict, and that counts: " + left(2) + " is not exercised"},
+		"one that none knows": {nil, []verdict.Status{"maybe"}, pass, open, "1 run of which no line tells has a verdict, and that counts: " + left(2) + " is inconclusive"},
+		"several, the worst first": {nil, []verdict.Status{verdict.NotExercised, verdict.Pass, verdict.Inconclusive, verdict.Violated}, violated, violated,
+			"3 runs of which no line tells have verdicts, and that counts: " + left(5) + " is violated; " + left(4) + " is inconclusive; " + left(2) + " is not exercised"},
+		"a violation beside a failure": {[]Line{failed}, []verdict.Status{verdict.Violated}, violated, violated, left(2) + " is violated"},
+		"a violation beside one":       {[]Line{ran("kill", 1, verdict.Violated)}, []verdict.Status{verdict.Inconclusive}, violated, violated, "1 of 2 runs violated: kill"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := folderOf(t, nil, append(c.lines, ran("pause", 1, verdict.Pass))...)
+			for n, status := range c.verdicts {
+				l := redone(ran("pause", uint64(n+2), status))
+				dir := filepath.Join(f.Dir, runsDir, l.Run)
+				if err := errors.Join(os.MkdirAll(dir, 0o755), writeJSON(filepath.Join(dir, verdict.FileName), verdictFor(l))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			other, err := Read(f.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := Summarise(other); s.Status != c.going.status || s.Exit != c.going.exit || len(s.Unfinished) != 0 {
+				t.Errorf("while it is going on it is %s, exit status %d: %s", s.Status, s.Exit, s.Reason)
+			}
+			if err := f.close(); err != nil {
+				t.Fatal(err)
+			}
+			s, err := other.Summarise()
+			if err != nil || s.Status != c.killed.status || s.Exit != c.killed.exit || len(s.Unfinished) != len(c.verdicts) || !strings.Contains(s.Reason, c.says) {
+				t.Fatalf("%v, %s, exit status %d: %s; want %s: %s", err, s.Status, s.Exit, s.Reason, c.killed.status, c.says)
+			}
+			if s.Status == verdict.Pass {
+				return
+			}
+			if page, err := os.ReadFile(filepath.Join(f.Dir, pageFile)); err != nil || !strings.Contains(string(page), "whose verdict counts: ") {
+				t.Errorf("the page does not tell of it (%v)", err)
+			}
+			if matrix := s.Markdown(); !strings.Contains(matrix, "**"+number(len(s.Untold), "run")+" of which no line tells ha") {
+				t.Errorf("the matrix does not tell of it:\n%s", matrix)
+			}
+		})
+	}
+}
+
 func TestALineThatItsOwnFolderRepeatsIsNotTakenForThatOfAnotherOne(t *testing.T) {
 	for _, build := range []string{"", "one"} {
 		f := folderOf(t, nil, ran("pause", 1, verdict.Pass))

@@ -81,6 +81,9 @@ func (s *Summary) Markdown() string {
 	if n := len(s.Gone); n > 0 {
 		fmt.Fprintf(&b, "**Of %s the evidence is gone**, and nothing bears out what is said of them here.\n\n", number(n, "run"))
 	}
+	if text := s.outspoken(); text != "" {
+		fmt.Fprintf(&b, "**%s.**\n\n", strings.TrimPrefix(text, "; "))
+	}
 	b.WriteString(s.conditions())
 	return b.String()
 }

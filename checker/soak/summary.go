@@ -33,8 +33,11 @@ type Summary struct {
 	// is inconclusive at best.
 	Gone       []Kept       `json:"gone,omitempty"`
 	Unfinished []Unfinished `json:"unfinished,omitempty"`
-	Memory     Memory       `json:"memory"`
-	Disk       Disk         `json:"disk"`
+	// Untold are runs that no line tells of and whose verdicts, which are there, are no pass: their soak was killed in between, or
+	// is about to tell of them. The status is theirs where it is the worse one. The counts are those of the lines.
+	Untold []Kept `json:"untold,omitempty"`
+	Memory Memory `json:"memory"`
+	Disk   Disk   `json:"disk"`
 	// Took is the time of all runs together, in nanoseconds; Events are those of all histories.
 	Took     time.Duration `json:"took"`
 	Repeated int           `json:"repeated,omitempty"` // runs that another folder had with the same build; they count once
@@ -116,7 +119,7 @@ func Summarise(folders ...*Folder) *Summary {
 	var cells []Cell
 	for n, f := range folders {
 		named := map[string]bool{}
-		s.Unfinished = append(s.Unfinished, f.unfinished(folders[0].Dir)...)
+		s.untoldOf(f, folders[0].Dir)
 		here, not := f.cells()
 		cells = union(cells, here)
 		s.LeftOut = append(append(s.LeftOut, not...), f.head.LeftOut...)
@@ -296,6 +299,9 @@ func (s *Summary) conclude() {
 	if len(s.Gone) > 0 { // a line without evidence is enough to accuse, and not to acquit
 		s.Status = verdict.Worse(s.Status, verdict.Inconclusive)
 	}
+	for _, k := range s.Untold {
+		s.Status = verdict.Worse(s.Status, k.Status)
+	}
 	s.Exit = map[verdict.Status]int{verdict.Pass: verdict.ExitPass, verdict.Violated: verdict.ExitViolated}[s.Status]
 	if s.Status != verdict.Pass && s.Status != verdict.Violated {
 		s.Exit = verdict.ExitOpen
@@ -315,7 +321,7 @@ func (s *Summary) conclude() {
 
 func (s *Summary) reason() string {
 	switch {
-	case s.Counts.Runs == 0 && len(s.Unfinished) > 0:
+	case s.Counts.Runs == 0 && len(s.Unfinished)+len(s.Untold) > 0:
 		return "no run has come to its end"
 	case s.Counts.Runs == 0:
 		return "nothing was run"

@@ -255,7 +255,8 @@ the same build made one counts, with the worse status, and all others count.
 
 Each line is compared with the verdict of its run. Lines that say otherwise are refused. A run whose verdict is gone is named, and
 without it a soak is inconclusive at best; a violation stays one. Runs that were begun and not brought to their end, because the soak
-was killed, are named as well: the soak that goes on (--into) judges them.
+was killed, are named as well: the soak that goes on (--into) judges them. A verdict other than a pass that such a run has written
+counts at once. While the soak is going on a violation does.
 
 Exit status, the worst of all runs, as for a soak: 0 pass, 1 violated, 2 inconclusive or not exercised, also where a cell was never
 run; 254 wrong usage, or lines that are not whole or not true, 255 where the harness failed in a run that was not done again since, or the summary could not be written.

@@ -295,6 +295,13 @@ func TestASummaryLooksAtTheRunsThatItSumsUp(t *testing.T) {
 	says(exitUsage, "says of "+id+": pause, payout on pg, seed 1: pass; its verdict says: pause, payout on pg, seed 1: violated")
 	keepVerdict(t, dir, id, verdict.Pass)
 	says(0, "PASS: 1 run passed\n")
+	killed := strings.Replace(id, "20260101", "20260102", 1) // before its line was written
+	keepVerdict(t, dir, killed, verdict.Violated)
+	says(1, "VIOLATED: 1 run passed; 1 run was begun and not brought to its end: fenceproof soak --into "+dir+
+		" judges it; 1 run of which no line tells has a verdict, and that counts: runs/"+killed+" is violated\n")
+	if err := os.RemoveAll(filepath.Join(dir, "runs", killed)); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Remove(filepath.Join(dir, "soak.ndjson")); err != nil {
 		t.Fatal(err)
 	}
