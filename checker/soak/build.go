@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// build is what the runs of a soak are made with: this program, and the services beside it. A soak is long enough for
-// somebody to build anew meanwhile, and what its runs show must be of one system.
+// build is what the runs of a soak are made with: this program, and beside it the services and the operator's tool. A soak is long
+// enough for somebody to build anew meanwhile, and what its runs show must be of one system.
 type build struct {
 	mu    sync.Mutex
 	files map[string]*program // by path
@@ -26,12 +26,11 @@ type program struct {
 	sum [sha256.Size]byte
 }
 
-// buildOf is the build that exe and the services beside it are, as it is now. A service that is not there is found missing
-// by the runs.
-func buildOf(exe string, services []string) (*build, error) {
+// buildOf is the build that exe and the programs beside it are, as it is now. One that is not there is found missing by the runs.
+func buildOf(exe string, programs []string) (*build, error) {
 	b := &build{files: map[string]*program{}}
 	whole := sha256.New()
-	for _, name := range append([]string{""}, slices.Sorted(slices.Values(services))...) {
+	for _, name := range append([]string{""}, slices.Sorted(slices.Values(programs))...) {
 		path := exe
 		if name != "" {
 			path = filepath.Join(filepath.Dir(exe), name)

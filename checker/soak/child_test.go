@@ -37,7 +37,7 @@ verdict() { mkdir -p "$dir/history"; echo "{\"schema\":1,\"id\":\"${dir##*/}\",\
 func scriptedSoak(t *testing.T, exe string, rounds int) (Options, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	s := Settings{Nemeses: []string{"pause"}, Backends: []string{"pg"}, Workloads: []string{"payout"}, FirstSeed: 1, Rounds: rounds, Drive: time.Second, Jobs: 1}
-	return Options{Settings: s, Into: filepath.Join(t.TempDir(), "soak"), Exe: exe, Services: []string{"lock-server"}, Command: "bin/fenceproof soak", Check: all, Out: out}, out
+	return Options{Settings: s, Into: filepath.Join(t.TempDir(), "soak"), Exe: exe, Programs: []string{"lock-server"}, Command: "bin/fenceproof soak", Check: all, Out: out}, out
 }
 
 // stopOnce calls stop once there is the file, or ctx has ended.
@@ -181,7 +181,7 @@ func TestASoakIsContinuedWithTheProgramsThatItBeganWithOrNotAtAll(t *testing.T) 
 	for name, file := range map[string]string{"this program": "fenceproof", "a service": "lock-server", "a service that was missing": "rail-stub"} {
 		t.Run(name, func(t *testing.T) {
 			o, out := scriptedSoak(t, scripted(t, `verdict 0 pass; exit 0`), 1)
-			o.Services = append(o.Services, "rail-stub")
+			o.Programs = append(o.Programs, "rail-stub")
 			service, path := filepath.Join(filepath.Dir(o.Exe), "lock-server"), filepath.Join(filepath.Dir(o.Exe), file)
 			if err := os.WriteFile(service, []byte("old"), 0o755); err != nil {
 				t.Fatal(err)

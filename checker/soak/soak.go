@@ -30,8 +30,8 @@ type Options struct {
 	Settings
 	Into string // the soak's folder; one that is there is continued
 	Exe  string // this program, which does the runs
-	// Services are the names of the programs beside Exe that the runs are made with.
-	Services []string
+	// Programs are the names of those beside Exe that the runs are made with: the services, and the operator's tool.
+	Programs []string
 	Command  string    // the command that does the same again
 	Check    Check     // what verify takes
 	Out      io.Writer // a line per run
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := buildOf(o.Exe, o.Services)
+	b, err := buildOf(o.Exe, o.Programs)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (s *soak) one(ctx context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
-	replaced := s.build.same() // its services may have been of either build
+	replaced := s.build.same() // its programs may have been of either build
 	if replaced != nil && !o.cut && o.line.Failed == "" && o.line.Status != verdict.Violated {
 		o.line.Failed = replaced.Error()
 	}

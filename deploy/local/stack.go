@@ -225,6 +225,9 @@ func Services() []string {
 	return []string{LockServer, PaymentResource, executorProgram, RailProxy, RailStub, Reconciler}
 }
 
+// Programs are those of the system that a run may start: the services, and the operator's tool.
+func Programs() []string { return append(Services(), lockctl) }
+
 // AdminURL is the private listener of a service: health, readiness, metrics, and the kill switch of a fence point.
 func (s *Stack) AdminURL(process string) (string, error) {
 	s.mu.Lock()

@@ -130,7 +130,7 @@ func soakAll(c *cobra.Command, f soakFlags) error {
 
 func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string, check soak.Check) error {
 	out := harmless{c.OutOrStdout()}
-	s, err := soak.Run(ctx, soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Services: local.Services(), Command: f.again(), Check: check, Out: out})
+	s, err := soak.Run(ctx, f.options(exe, check, out))
 	switch {
 	case s == nil && (errors.Is(err, soak.ErrInUse) || errors.Is(err, soak.ErrOtherBuild)):
 		return usage("%w", err)
@@ -143,6 +143,11 @@ func (f soakFlags) run(ctx context.Context, c *cobra.Command, exe string, check 
 	}
 	fmt.Fprintf(out, "the summary is %s\n", filepath.Join(f.into, "summary.html"))
 	return soakStatus(s, err)
+}
+
+// options are those of the soak that exe does.
+func (f soakFlags) options(exe string, check soak.Check, out io.Writer) soak.Options {
+	return soak.Options{Settings: f.Settings, Into: f.into, Exe: exe, Programs: local.Programs(), Command: f.again(), Check: check, Out: out}
 }
 
 // soakStatus is the exit status of a soak. A violation that was found stays one, whatever failed besides.
