@@ -13,6 +13,7 @@ import (
 	"fenceproof/deploy/etcd"
 	"fenceproof/deploy/local"
 	"fenceproof/deploy/postgres"
+	"fenceproof/deploy/process"
 )
 
 // enoughCores is how many processors the suite's times are made for.
@@ -27,10 +28,11 @@ func probes() []probe {
 		{"space", "a run's data and its history", space},
 		{"memory", "--nemesis disk-full, whose disks are file systems in memory", memory},
 		{"programs", "every run", programs},
-		{"PostgreSQL", "every run but workload lock on etcd", database},
+		{"PostgreSQL", "every run but workload lock on etcd; with --nemesis restore that as well", database},
 		{"npm", "fetching PostgreSQL where no version 16 or later is installed", npm},
 		{"Go", "building etcd, and the mutants", compiler},
 		{"etcd", "--backend etcd", keyValue},
+		{"waits", "SDK-01 on an overloaded machine, where it excuses whom nobody let run", waits(process.Counted)},
 		{"Chromium", "the tests that open the report in a browser", browser},
 	}
 }
@@ -80,12 +82,12 @@ func memory(_ context.Context, s Surroundings) (State, string, string) {
 	return Fine, fmt.Sprintf("%d MB are available", free>>20), ""
 }
 
-// operators are the programs beside the services that runs need: the operator's, and this one, which the lock clients are.
-func operators() []string { return []string{"lockctl", "fenceproof"} }
+// self is this program, which the lock clients of a run are.
+const self = "fenceproof"
 
 func programs(_ context.Context, s Surroundings) (State, string, string) {
 	var missing []string
-	for _, name := range append(local.Services(), operators()...) {
+	for _, name := range append(local.Programs(), self) {
 		if _, err := exec.LookPath(filepath.Join(s.Bin, name)); err != nil {
 			missing = append(missing, name)
 		}
@@ -93,7 +95,7 @@ func programs(_ context.Context, s Surroundings) (State, string, string) {
 	if len(missing) > 0 {
 		return Lacking, fmt.Sprintf("%s are not in %s", strings.Join(missing, ", "), s.Bin), "make build"
 	}
-	return Fine, "the services are in " + s.Bin, ""
+	return Fine, "the programs of runs are in " + s.Bin, ""
 }
 
 func database(ctx context.Context, _ Surroundings) (State, string, string) {
@@ -143,6 +145,18 @@ func keyValue(ctx context.Context, _ Surroundings) (State, string, string) {
 		return Fine, err.Error(), ""
 	}
 	return Lacking, err.Error(), "put go into PATH, or set ETCD_BIN to the folder of an etcd 3.6"
+}
+
+// waits tells whether the kernel counts for how long threads wait for a processor. Where it does not, a run has no such evidence,
+// and SDK-01 judges every client as one that was let run.
+func waits(counted func() bool) func(context.Context, Surroundings) (State, string, string) {
+	return func(context.Context, Surroundings) (State, string, string) {
+		if !counted() {
+			return Without, "the kernel does not count for how long threads wait for a processor (/proc/self/schedstat): on an overloaded machine SDK-01 may accuse a client that nobody let run",
+				"boot a kernel with CONFIG_SCHED_INFO, which CONFIG_SCHEDSTATS=y or CONFIG_TASK_DELAY_ACCT=y brings"
+		}
+		return Fine, "the kernel counts for how long threads wait for a processor", ""
+	}
 }
 
 // browsers are the names that Chromium goes by.
