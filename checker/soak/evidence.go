@@ -38,6 +38,9 @@ func (f *Folder) contradicted() error {
 		if err == nil && v != nil {
 			err = whole(v, l.Run)
 		}
+		if v != nil && err == nil && l.counts() {
+			_ = f.alike(v) // the first says what the soak was begun with
+		}
 		switch {
 		case v == nil && err == nil:
 		case !l.counts(): // the harness failed, whose verdicts need not be whole; but a violation is a violation

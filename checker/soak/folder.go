@@ -69,8 +69,9 @@ type Folder struct {
 	head  header
 	Lines []Line
 
-	swept    []string // runs that had not come to their end, and are gone
-	saved    []Line   // such runs that had found a violation
+	versions map[string]string // that its runs were made with: by their verdicts
+	swept    []string          // runs that had not come to their end, and are gone
+	saved    []Line            // such runs that had found a violation
 	file     *os.File
 	stripped map[string]bool // runs of which no more than the verdict is left
 }

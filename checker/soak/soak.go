@@ -197,7 +197,7 @@ func (s *soak) one(ctx context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
-	replaced := s.build.same() // its programs may have been of either build
+	replaced := s.alike(o.line.Run)
 	if replaced != nil && !o.cut && o.line.Failed == "" && o.line.Status != verdict.Violated {
 		o.line.Failed = replaced.Error()
 	}

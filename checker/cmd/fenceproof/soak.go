@@ -37,7 +37,7 @@ func soakCommand() *cobra.Command {
 rounds are done. Each run is a process of its own. Cells that a backend or workload does not have, or that this machine cannot do, are
 left out, and said to be; so is a run that the machine cannot do at its time, which is done when the soak is continued. What this
 machine cannot do is named beside what passed. It stops at nothing but a failure of the harness. That its programs were replaced meanwhile is one as
-well: what it has shown would be of two systems.
+well, and so is a run with another PostgreSQL or etcd than those before it had: what it has shown would be of two systems.
 At its start it says how many runs a round has and about how long that takes, and warns where --duration is too short for it: a
 soak of which a cell that it can do was never run is no pass. A seed draws the same mixes on every machine; one that this machine cannot do is left
 out and named, as a cell is, and so is the cell of which the seeds drew nothing else.
