@@ -25,6 +25,7 @@ type progress struct {
 	alive    bool           // the history has signs of life of the harness
 	healed   *history.Event // the drain began: all faults are over
 	over     *history.Event // the services are stopped, or the run was cut short
+	low      int64          // T of the first token behind the healing that only a store grants which has forgotten; 0 for none
 	doubt    string
 	waitable func(contract.State) bool // somebody is there to take a payout in this state further
 }
@@ -89,6 +90,7 @@ func (f *progress) RestsOn() []history.Witness {
 func (f *progress) Observe(e *history.Event) {
 	f.explain(e)
 	f.pulse.observe(e)
+	f.behindFences(e)
 	switch {
 	case e.W == history.PayDB && e.Op == history.OpCommit:
 		for i := range f.book.txn.payouts {
@@ -98,6 +100,19 @@ func (f *progress) Observe(e *history.Event) {
 		f.phase(e)
 	default:
 		f.keys.observe(e)
+	}
+}
+
+// behindFences sees whether tokens are still below those of an earlier epoch when all is healed. The fences, which stand no
+// higher than tokens that were answered, refuse whoever has such a one: until the tokens have come past them nobody gets on,
+// on the account or, while executors are busy with that, on another.
+func (f *progress) behindFences(e *history.Event) {
+	c := f.book.call
+	if f.healed == nil || f.low != 0 || e.W != history.Wiretap || e.Op != contract.OpAcquire || e.Stage != history.Answered || e.Type != contract.OK || c == nil {
+		return
+	}
+	if before := c.ever.granted; e.Granted <= before.token && f.book.forgettable(before, e) {
+		f.low = e.T
 	}
 }
 
@@ -199,7 +214,11 @@ func (f *progress) late(p *payout, j *journey, due int64, open int) {
 	if j.ended != 0 {
 		what = fmt.Sprintf("became %s only", j.state)
 	}
-	f.report(fmt.Sprintf("payout %s %s %s after all was healed; with %d payouts open then it had %s", p.id, what, since(f.healed.T, f.until(j)), open, since(f.healed.T, due)),
+	report := f.report
+	if f.low != 0 && f.low <= due {
+		report = f.reportAcross
+	}
+	report(fmt.Sprintf("payout %s %s %s after all was healed; with %d payouts open then it had %s", p.id, what, since(f.healed.T, f.until(j)), open, since(f.healed.T, due)),
 		w, f.healed, j.last.show("payout", map[string]string{"payout_id": p.id, "state": string(j.state)}), f.over)
 }
 

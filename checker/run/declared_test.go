@@ -31,6 +31,30 @@ func TestAPlanThatBreaksSomethingOnPurposeDeclaresIt(t *testing.T) {
 	}
 }
 
+// Where there is no fence nobody waits for tokens to come past one; where there is, that excuses no other lateness.
+func TestNobodyIsExcusedForBeingLateWhereNoFenceHoldsHimUp(t *testing.T) {
+	late := func(across int64) []verdict.Invariant {
+		return []verdict.Invariant{{ID: "INV-04", Status: verdict.Violated, Found: 1, Across: 1}, {ID: "LIVE-01", Status: verdict.Violated, Found: 2, Across: across}}
+	}
+	for _, fault := range []plan.Fault{plan.RestoreUnguarded, plan.FailoverAsync} {
+		for _, c := range []struct {
+			workload string
+			across   int64
+			exit     int
+		}{
+			{plan.PayoutWorkload, 2, verdict.ExitPass},
+			{plan.PayoutWorkload, 1, verdict.ExitViolated},
+			{plan.LockWorkload, 2, verdict.ExitViolated},
+			{plan.LockWorkload, 0, verdict.ExitViolated},
+		} {
+			v := verdict.Run{Expect: Declared(plan.Plan{Workload: c.workload, Nemesis: string(fault)}), Invariants: late(c.across)}
+			if v.Conclude(); v.Exit != c.exit || c.exit == verdict.ExitViolated && !strings.Contains(v.Reason, "LIVE-01") {
+				t.Errorf("%s, %s, %d of 2 across: exit %d, because %q", fault, c.workload, c.across, v.Exit, v.Reason)
+			}
+		}
+	}
+}
+
 // A run whose nemesis declares what it breaks is told from one that broke, and from one in which nothing did.
 func TestWhatIsDeclaredAndFoundIsNoFailure(t *testing.T) {
 	const sentence = "2 tokens were issued twice"
@@ -46,7 +70,7 @@ func TestWhatIsDeclaredAndFoundIsNoFailure(t *testing.T) {
 		{"found, and something else", map[string]verdict.Status{"INV-04": verdict.Violated, "INV-02": verdict.Violated}, verdict.ExitViolated, "NOT AS DECLARED: INV-02 violated"},
 		{"found, and something is not known", map[string]verdict.Status{"INV-04": verdict.Violated, "INV-02": verdict.Inconclusive}, verdict.ExitOpen, "NOT AS DECLARED: "},
 	} {
-		v := verdict.Run{Expect: declared(unguarded())}
+		v := verdict.Run{Expect: Declared(unguarded())}
 		for _, id := range []string{"INV-02", "INV-04", "LIVE-01"} {
 			inv := verdict.Invariant{ID: id, Status: verdict.Pass}
 			if s, ok := c.statuses[id]; ok {
@@ -54,7 +78,7 @@ func TestWhatIsDeclaredAndFoundIsNoFailure(t *testing.T) {
 			}
 			if inv.Status == verdict.Violated {
 				inv.Found, inv.Violations = 1, []verdict.Violation{{Sentence: sentence}}
-				if id == "INV-04" {
+				if id == "INV-04" || id == "LIVE-01" {
 					inv.Across = 1
 				}
 			}
@@ -82,7 +106,8 @@ func TestTheDataIsKeptBehindAViolationThatNobodyAskedFor(t *testing.T) {
 	}{
 		{"nothing was violated", nil, nil, false},
 		{"something was", found("INV-04"), nil, true},
-		{"what had been declared was", append(found("LIVE-01"), verdict.Invariant{ID: "INV-04", Found: 9, Across: 9}), declared, false},
+		{"nothing was, and all are told", []verdict.Invariant{{ID: "INV-01", Checked: 3}, {ID: "INV-04", Checked: 2}}, nil, false},
+		{"what had been declared was", append([]verdict.Invariant{{ID: "LIVE-01", Found: 1, Across: 1}}, verdict.Invariant{ID: "INV-04", Found: 9, Across: 9}), declared, false},
 		{"that was, and not only because the store was put back", []verdict.Invariant{{ID: "INV-04", Found: 9, Across: 8}}, declared, true},
 		{"something else was, too", append(found("INV-06"), verdict.Invariant{ID: "INV-04", Found: 9, Across: 9}), declared, true},
 		{"something else was than a control names", found("INV-01"), &verdict.Expectation{Must: []string{"INV-02"}}, true},
