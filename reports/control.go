@@ -73,7 +73,11 @@ func open(run verdict.Run) verdict.Status {
 		}
 	}
 	switch {
-	case worst != verdict.Pass || run.Exit != verdict.ExitOpen || len(run.Expect.Missing) > 0:
+	case len(run.Expect.Missing) > 0 || run.Exit != verdict.ExitOpen:
+		return worst
+	case run.Open != "":
+		return run.Open
+	case worst != verdict.Pass:
 		return worst
 	case run.Overall != verdict.Violated:
 		return run.Overall

@@ -82,6 +82,17 @@ func TestARunThatMayBreakSomethingIsNoSuccessWhereNobodyKnows(t *testing.T) {
 	}
 }
 
+// What fell as a nemesis declares shows nothing of what another one of the run did.
+func TestARunOfWhichOneNemesisDidNothingIsNotExercisedWhateverFellAsDeclared(t *testing.T) {
+	fallen := verdict.Invariant{ID: "INV-04", Status: verdict.Violated, Found: 1, Violations: []verdict.Violation{{Sentence: "token 7 was issued twice"}}}
+	run := verdict.Run{Settings: verdict.Settings{Workload: "payout", Nemesis: "pause,restore-unguarded"}, Invariants: []verdict.Invariant{fallen},
+		Expect: &verdict.Expectation{DeclaredBy: "restore-unguarded", Must: []string{"INV-04"}}}
+	run.Conclude()
+	if h := headlineOf(run, blows{}); h.Tone != "idle" || h.Word != "Not exercised" || !strings.Contains(h.Sentence, "grants of a key after its first: 0") {
+		t.Errorf("%s: %s: %s %s", h.Tone, h.Word, h.Sentence, h.More)
+	}
+}
+
 func TestAControlThatIsMetAndWhoseRestIsNotKnownIsNotGreen(t *testing.T) {
 	run := verdict.Run{Settings: verdict.Settings{Fencing: "rail-off"}, Expect: &verdict.Expectation{Must: []string{"INV-02"}}, Invariants: []verdict.Invariant{
 		{ID: "INV-02", Status: verdict.Violated, Found: 1, Violations: []verdict.Violation{{Sentence: "the rail paid twice"}}},

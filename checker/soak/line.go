@@ -89,13 +89,15 @@ func violated(dir string) (*verdict.Run, error) {
 }
 
 // statusOf is the status by which v's exit status came about. A run that was told what must be violated passes where
-// exactly that was.
+// exactly that was; where it was not, and nothing else fell, its verdict says what it is instead.
 func statusOf(v *verdict.Run) verdict.Status {
 	switch {
 	case v.Exit == verdict.ExitPass:
 		return verdict.Pass
 	case v.Exit == verdict.ExitViolated:
 		return verdict.Violated
+	case v.Open != "":
+		return v.Open
 	case v.Overall == verdict.NotExercised:
 		return verdict.NotExercised
 	}

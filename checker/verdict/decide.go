@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,14 +98,30 @@ func (r *Run) Conclude() {
 	if r.Harness != "" {
 		r.Overall = Worse(r.Overall, Inconclusive)
 	}
-	r.Exit = exitOf(r.Overall)
+	r.Exit, r.Open = exitOf(r.Overall), ""
 	if r.Expect != nil {
 		r.Expect.Evaluate(r.Invariants)
-		r.Exit, r.Reason = r.Expect.exit(r.Invariants)
+		r.Exit, r.Reason = r.Expect.exit(r.Invariants, r.Settings)
+		if r.declares() && r.Exit == ExitOpen {
+			r.Open = open(r.Invariants)
+		}
 	}
 	if r.Harness != "" && r.Exit != ExitViolated {
+		r.Open = ""
 		r.Exit, r.Reason = ExitHarness, "the harness itself failed, so the run proves nothing: "+r.Harness
 	}
+}
+
+// open is what a run is that ended with ExitOpen by what its nemesis declares: the worst status of what was not violated. What had
+// to fall and passed has met nothing that breaks it, and neither has what fell and lacks a danger: not exercised.
+func open(invariants []Invariant) Status {
+	worst := NotExercised
+	for _, inv := range invariants {
+		if inv.Status != Violated {
+			worst = Worse(worst, inv.Status)
+		}
+	}
+	return worst
 }
 
 // Doubt makes of a verdict that would be better an inconclusive one, because of why. A violation stays one.
@@ -112,11 +129,22 @@ func (r *Run) Doubt(why string) {
 	if !r.Expect.control() {
 		r.Overall = Worse(r.Overall, Inconclusive)
 	}
-	if r.Exit == ExitPass || r.Exit == ExitOpen {
-		r.Exit = ExitOpen
-		r.Reason = why + "; " + r.Reason
+	r.stayOpen(Inconclusive, why)
+}
+
+// stayOpen leaves a run that would be better, or is open already, with ExitOpen, as status, because of why.
+func (r *Run) stayOpen(status Status, why string) {
+	if r.Exit != ExitPass && r.Exit != ExitOpen {
+		return
+	}
+	r.Exit, r.Reason = ExitOpen, why+"; "+r.Reason
+	if r.declares() {
+		r.Open = Worse(cmp.Or(r.Open, status), status)
 	}
 }
+
+// declares tells whether a nemesis of the run declares what it breaks.
+func (r *Run) declares() bool { return r.Expect != nil && r.Expect.DeclaredBy != "" }
 
 // Lack makes of a pass a run that is not exercised, because of why. A negative control is judged by what fell. A run whose
 // nemesis declares what it breaks is none: it has other faults as well, or the same one several times.
@@ -125,10 +153,7 @@ func (r *Run) Lack(why string) {
 		return
 	}
 	r.Overall = Worse(r.Overall, NotExercised)
-	if r.Exit == ExitPass || r.Exit == ExitOpen {
-		r.Exit = ExitOpen
-		r.Reason = why + "; " + r.Reason
-	}
+	r.stayOpen(NotExercised, why)
 }
 
 // Exit statuses of a run that came to a verdict. 253 (the machine cannot do what the run takes) and 254

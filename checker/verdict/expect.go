@@ -102,8 +102,9 @@ func (x *Expectation) control() bool { return x != nil && x.DeclaredBy == "" }
 // it does not name has passed besides: a fence point that was left on has to have refused. That nobody can know yet how
 // something would have ended, with all the evidence there, is no objection: a control asks what falls. Where a nemesis
 // declares what it breaks, everything that was not violated must have passed, what it may break included: nothing says
-// otherwise that the danger was met and that anybody can know.
-func (x *Expectation) exit(invariants []Invariant) (int, string) {
+// otherwise that the danger was met and that anybody can know. What fell as it declares is asked for the dangers of a pass as
+// well: in a mix those are another nemesis' too, and that one may have done nothing.
+func (x *Expectation) exit(invariants []Invariant, s Settings) (int, string) {
 	switch {
 	case len(x.Surplus) > 0 && x.beyond(invariants) != "":
 		told := x.beyond(invariants)
@@ -123,7 +124,20 @@ func (x *Expectation) exit(invariants []Invariant) (int, string) {
 			return ExitOpen, fmt.Sprintf("nothing but what the expectation names was violated (%s), but %s is %s: %s", x, inv.ID, inv.Status, inv.Reason)
 		}
 	}
+	if idle := x.idle(invariants, s); idle != "" {
+		return ExitOpen, idle
+	}
 	return ExitPass, x.met(invariants)
+}
+
+// idle says which danger of a pass was not met by what fell as a nemesis declares; "" where there is none.
+func (x *Expectation) idle(invariants []Invariant, s Settings) string {
+	for _, inv := range invariants {
+		if short := lacking(inv, s); inv.Status == Violated && !x.control() && len(short) > 0 {
+			return fmt.Sprintf("%s fell as %s declares (%s), but is %s otherwise: %s", inv.ID, x.DeclaredBy, x, NotExercised, strings.Join(short, "; "))
+		}
+	}
+	return ""
 }
 
 // bears tells whether inv, which neither passed nor was violated, is no objection.

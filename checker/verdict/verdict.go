@@ -55,7 +55,7 @@ type Violation struct {
 	Account string `json:"account,omitempty"`
 	Payout  string `json:"payout,omitempty"`
 	Key     string `json:"key,omitempty"`
-	// Across: it lies across the beginning of an epoch of the lock store's log (Invariant.Across).
+	// Across: the beginning of an epoch of the lock store's log explains it (Invariant.Across).
 	Across bool `json:"across,omitempty"`
 	// Events are the 3–6 events that prove it, in order of I.
 	Events []history.Event `json:"events"`
@@ -79,8 +79,9 @@ type Invariant struct {
 	// Unresolved counts what could not be attributed or decided and was therefore left out.
 	Unresolved int64 `json:"unresolved,omitempty"`
 	Found      int64 `json:"found"` // violations found
-	// Across counts those of Found that lie across the beginning of an epoch of the lock store's log: a store that was put
-	// back, or a standby that was promoted, had forgotten what was granted before. Only INV-04 can tell.
+	// Across counts those of Found that the beginning of an epoch of the lock store's log explains: a store that was put
+	// back, or a standby that was promoted, had forgotten what was granted before. INV-04 can tell, of tokens that go down,
+	// and LIVE-01, of payouts that were late while tokens were still below those.
 	Across     int64       `json:"across,omitempty"`
 	Violations []Violation `json:"violations,omitempty"`
 	// Doubt says why nobody can know, although no witness has a gap; Decide makes Inconclusive of it.
@@ -98,8 +99,11 @@ type Run struct {
 	Overall Status `json:"overall"`
 	Reason  string `json:"reason"`
 	// Expect is set for a negative control: what had to be violated, and whether exactly that was.
-	Expect     *Expectation      `json:"expect,omitempty"`
-	Exit       int               `json:"exit"` // exit status of the command
+	Expect *Expectation `json:"expect,omitempty"`
+	Exit   int          `json:"exit"` // exit status of the command
+	// Open says of a run whose nemesis declares what it breaks, and whose Exit is ExitOpen, why: Inconclusive or NotExercised.
+	// Overall does not, where something fell as declared. "" otherwise.
+	Open       Status            `json:"open,omitempty"`
 	Invariants []Invariant       `json:"invariants"`
 	Settings   Settings          `json:"settings"`
 	Versions   map[string]string `json:"versions"`
@@ -147,7 +151,7 @@ type Expectation struct {
 	DeclaredBy string   `json:"declaredBy,omitempty"`
 	Must       []string `json:"must"`
 	May        []string `json:"may,omitempty"`
-	// Across names those of Must and May of which nothing but violations across the beginning of an epoch is declared
+	// Across names those of Must and May of which nothing but what the beginning of an epoch explains is declared
 	// (Invariant.Across): a nemesis excuses no violation that it has not caused.
 	Across []string `json:"across,omitempty"`
 	// Met: every named one was violated as it is named and nothing else was. Missing and Surplus say what was not so.
