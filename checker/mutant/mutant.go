@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"fenceproof/checker/contract"
+	"fenceproof/checker/run"
 	"fenceproof/checker/verdict"
 	"fenceproof/nemesis/plan"
 
@@ -224,16 +225,28 @@ func (m Mutant) complete() error {
 	return err
 }
 
-// plan is the mutant's plan under a seed. A plan without steps whose nemesis is one of the generated ones is filled in
-// from the seed.
+// plan is the mutant's plan under a seed.
 func (m Mutant) plan(seed uint64) (plan.Plan, error) {
 	text, err := fs.ReadFile(plans, m.planFile())
 	if err != nil {
 		return plan.Plan{}, fmt.Errorf("read its plan: %w", err)
 	}
-	p, err := plan.Parse(text)
+	p, err := planOf(text, seed)
 	if err != nil {
 		return plan.Plan{}, fmt.Errorf("read its plan %s: %w", m.Plan, err)
+	}
+	return p, nil
+}
+
+// planOf is the plan that text says, under a seed. One without steps whose nemesis is one of the generated ones is filled in from
+// the seed. One that breaks an invariant on purpose is refused: whatever the mutant does, its nemesis would kill it.
+func planOf(text []byte, seed uint64) (plan.Plan, error) {
+	p, err := plan.Parse(text)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	if x := run.Declared(p); x != nil {
+		return plan.Plan{}, fmt.Errorf("its nemesis %s violates %s of a healthy build as well, so a mutant that falls there is not killed by it: take a plan that breaks nothing on purpose", x.DeclaredBy, x)
 	}
 	p.Seed = seed
 	if p.Nemesis != plan.Script && len(p.Steps) == 0 {

@@ -1,6 +1,7 @@
 package mutant
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,25 @@ func TestAPatchThatSaysSomethingWrongIsRefused(t *testing.T) {
 				t.Errorf("got %v, want an error that says %q", err, c.want)
 			}
 		})
+	}
+}
+
+// What a plan's nemesis breaks falls on the healthy build as well, so it would kill any mutant of which that must fall.
+func TestAPlanThatBreaksSomethingOnPurposeKillsNoMutant(t *testing.T) {
+	text, err := plans.ReadFile("plans/restored.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := planOf(text, 7); err != nil {
+		t.Errorf("a restore by the procedure: %v", err)
+	}
+	for nemesis, spoilt := range map[string]string{
+		"restore-unguarded": strings.Replace(string(text), `"fault": "restore"`, `"fault": "restore-unguarded"`, 1),
+		"failover-async":    regexp.MustCompile(`(?s),\s*"steps".*`).ReplaceAllString(strings.Replace(string(text), `"script"`, `"failover-async"`, 1), "}"),
+	} {
+		if _, err := planOf([]byte(spoilt), 7); err == nil || !strings.Contains(err.Error(), "its nemesis "+nemesis+" violates INV-04") {
+			t.Errorf("%s: %v", nemesis, err)
+		}
 	}
 }
 
