@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Alice's key had been granted with tokens up to one that a store no longer knows of. Her payout p2 is late, and bob's q1 is not.
+// Alice's key had been granted with a token that the store no longer knows of. Nobody serves her payout p2 and bob's q1.
 func TestALatePayoutIsExplainedByTokensThatAreBelowTheFencesAndByNothingElse(t *testing.T) {
 	again := func(l live, token int64) { // somebody is granted it, and the next finds it free
 		l.reissue(1, "executor-2", "alice", token)
