@@ -80,12 +80,6 @@ func (w *Waits) Forget(pid int) {
 	}
 }
 
-// Counted tells whether the kernel counts for how long processes wait.
-func Counted() bool {
-	_, err := waited("/proc/self/schedstat")
-	return err == nil
-}
-
 // waited reads the second of the numbers that schedstat has of a thread: nanoseconds for which it was ready and did not run.
 func waited(file string) (time.Duration, error) {
 	text, err := os.ReadFile(file)
