@@ -63,9 +63,9 @@ type service struct {
 	admin       *port.Reservation
 	proc        process.Process
 	pid         atomic.Int64 // of proc
-	everStarted bool // others know its ports by now
-	asked       bool // it was asked to end, or killed, and was not started again since
-	killed      bool // it was killed, likewise
+	everStarted bool         // others know its ports by now
+	asked       bool         // it was asked to end, or killed, and was not started again since
+	killed      bool         // it was killed, likewise
 }
 
 func (s *service) Name() string { return s.name }
