@@ -48,6 +48,7 @@ type book struct {
 	failovers           failovers
 	rewinds             int64 // a lock store that was put back was seen to know of fewer tokens than were answered
 	messages            messages
+	injections          injections
 	clocks              clocks
 }
 
@@ -155,7 +156,7 @@ func newBook() *book {
 		begun:    -1,
 		accounts: map[string]*account{}, payouts: map[string]*payout{}, keys: map[string]*lockKey{}, calls: map[int64]*call{},
 		covers: map[history.Witness]int64{}, lost: map[history.Witness]bool{}, holes: map[history.Witness]string{},
-		kills: newKills(), fullDisks: newFullDisks(), clocks: newClocks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
+		kills: newKills(), injections: newInjections(), fullDisks: newFullDisks(), clocks: newClocks(), states: map[contract.State]int64{}, refusals: map[string]int64{}, operations: map[contract.Op]int64{},
 	}
 }
 
@@ -183,6 +184,7 @@ func (b *book) enter(e *history.Event) {
 		b.fullDisks.hear(e)
 		b.failovers.hear(e)
 		b.messages.hear(e)
+		b.injections.hear(e)
 		b.clocks.hear(e)
 		b.hearFault(e)
 	case history.PayDB:
@@ -196,6 +198,7 @@ func (b *book) enter(e *history.Event) {
 	case history.Wiretap:
 		b.kills.hear(e)
 		b.fullDisks.hear(e)
+		b.injections.call(e)
 		b.clocks.call(e)
 		b.enterCall(e)
 	}

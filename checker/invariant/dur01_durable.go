@@ -301,7 +301,7 @@ func (f *durable) Finish(whole func(history.Witness) bool) {
 }
 
 func (f *durable) Verdict() verdict.Invariant {
-	inv := f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}, f.book.fullDisks.all(), f.book.failovers.counts(), f.book.messages.again()))
+	inv := f.verdict(among(map[string]int64{"replays": f.replays, "answers_lost": f.lost}, map[string]int64{"kills_of_stores": f.book.kills.stores}, f.book.fullDisks.all(), f.book.failovers.counts(), f.book.messages.again(), f.book.injections.again()))
 	inv.Doubt = f.promotions.doubted()
 	return inv
 }

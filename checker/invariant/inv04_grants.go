@@ -296,5 +296,5 @@ func (f *grants) Finish(whole func(history.Witness) bool) {
 func (f *grants) Verdict() verdict.Invariant {
 	return f.verdict(among(map[string]int64{
 		"grants": f.granted, "regrants": f.regrants, "takeovers": f.takeovers, "reentries": f.reentries, "revocations": f.revocations,
-	}, map[string]int64{"kills_after_grant": f.book.kills.afterGrant, "rewinds": f.book.rewinds, "regrants_across": f.across, "issued_twice": f.issues.found}, f.book.fullDisks.of(contract.LockDB), f.book.failovers.counts()))
+	}, map[string]int64{"kills_after_grant": f.book.kills.afterGrant, "rewinds": f.book.rewinds, "regrants_across": f.across, "issued_twice": f.issues.found}, f.book.fullDisks.of(contract.LockDB), f.book.failovers.counts(), f.book.injections.ofGrants()))
 }

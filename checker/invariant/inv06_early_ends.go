@@ -111,5 +111,5 @@ func (f *leases) Finish(whole func(history.Witness) bool) {
 }
 
 func (f *leases) Verdict() verdict.Invariant {
-	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"early_ends_judged": f.endsJudged}, map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order(), f.book.clocks.ofStores()))
+	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"early_ends_judged": f.endsJudged}, map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order(), f.book.injections.late(), f.book.clocks.ofStores()))
 }

@@ -343,7 +343,7 @@ func (s *recentSessions) has(id string) bool {
 }
 
 func (f *etcdLeases) Verdict() verdict.Invariant {
-	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order(), f.book.clocks.ofStores()))
+	return f.verdict(among(f.danger.counts(map[string]int64{"grants": f.granted, "renewals": f.renewed, "lapsed": f.lapsed, "takeovers": f.takeovers}), map[string]int64{"kills_holding": f.book.kills.holding}, f.book.messages.order(), f.book.injections.late(), f.book.clocks.ofStores()))
 }
 
 // life is what the wiretap says of the key's grant with token; nil where it says nothing.
