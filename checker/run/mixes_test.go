@@ -58,9 +58,18 @@ var meets = map[string]func(plan.Plan, plan.Step) bool{
 	"logs_exhausted": func(_ plan.Plan, s plan.Step) bool {
 		return s.Fault == plan.DiskFull && s.Disk != nil && s.Disk.Log
 	},
-	"refused_full":  func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.DiskFull },
-	"kills_holding": func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Kill && s.Target == plan.Holder },
-	"kills_in_post": func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Kill && s.On == plan.PostForwarded },
+	"refused_full":       func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.DiskFull },
+	"revokes_injected":   func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Revoke },
+	"links_cut":          func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Cut },
+	"links_held":         func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Hold },
+	"links_slowed":       func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Slow },
+	"links_reset":        func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Reset },
+	"messages_lost":      func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Drop },
+	"messages_repeated":  func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Duplicate },
+	"messages_late":      func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Delay },
+	"messages_overtaken": func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Reorder },
+	"kills_holding":      func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Kill && s.Target == plan.Holder },
+	"kills_in_post":      func(_ plan.Plan, s plan.Step) bool { return s.Fault == plan.Kill && s.On == plan.PostForwarded },
 	"kills_after_grant": func(_ plan.Plan, s plan.Step) bool {
 		return s.Fault == plan.Kill && s.On == plan.AcquireOK && s.Target != plan.Holder
 	},

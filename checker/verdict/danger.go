@@ -34,7 +34,8 @@ type entry struct {
 }
 
 // danger is the table: which danger a run with a nemesis and a workload must have met for which invariant. An invariant
-// without an entry passes on what was checked.
+// without an entry passes on what was checked. Of every nemesis there is a counter that its own steps alone feed: what the
+// load meets by itself says nothing about a nemesis that did nothing.
 var danger = []entry{
 	{"pause", "payout", "INV-01", "stale_refused_payment", payment, true, "stale writes that payment-resource refused with FENCED_OUT"},
 	{"pause", "payout", "INV-02", "stale_refused_rail", rail, true, "stale submissions that rail-proxy refused with FENCED_OUT"},
@@ -78,8 +79,10 @@ var danger = []entry{
 	{"kill", "payout", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
 	{"kill", "payout", "DUR-01", "kills_of_stores", anywhere, false, "kills of a database, or of a member of etcd"},
 	{"revoke", "payout", "INV-04", "revocations", anywhere, true, "grants that an operator revoked"},
+	{"revoke", "payout", "INV-04", "revokes_injected", anywhere, true, "grants that the operator of the nemesis revoked"},
 	{"revoke", "payout", "INV-06", "stale_releases", anywhere, true, "releases of a grant that was over, answered LOCK_LOST"},
 	{"revoke", "lock", "INV-04", "revocations", anywhere, true, "grants that an operator revoked"},
+	{"revoke", "lock", "INV-04", "revokes_injected", anywhere, true, "grants that the operator of the nemesis revoked"},
 	{"revoke", "lock", "INV-06", "stale_releases", anywhere, true, "releases of a grant that was over, answered LOCK_LOST"},
 	{"revoke", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"revoke", "lock", "LIN-01", "revokes", anywhere, true, "grants that an operator revoked"},
@@ -122,6 +125,8 @@ var danger = []entry{
 	{"partition", "payout", "INV-05", "stale_refused_payment", payment, false, "stale writes that payment-resource refused with FENCED_OUT"},
 	{"partition", "payout", "INV-05", "stale_refused_rail", rail, false, "stale submissions that rail-proxy refused with FENCED_OUT"},
 	{"partition", "payout", "INV-06", "lapsed", anywhere, false, "grants that ended with their lease or their session"},
+	{"partition", "payout", "INV-06", "links_cut", anywhere, false, "times that a link was seen to be cut"},
+	{"partition", "payout", "INV-06", "links_held", anywhere, false, "times that a link was seen to keep back what was sent"},
 	{"partition", "payout", "INV-07", "superseded", anywhere, false, "requests under a token after a later one had been granted"},
 	{"partition", "payout", "INV-08", "takeovers", anywhere, false, "claims of a payout in flight by a higher token"},
 	{"partition", "payout", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
@@ -132,6 +137,7 @@ var danger = []entry{
 	{"slow", "payout", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
 	{"slow", "payout", "INV-05", "stale_refused_payment", payment, false, "stale writes that payment-resource refused with FENCED_OUT"},
 	{"slow", "payout", "INV-05", "stale_refused_rail", rail, false, "stale submissions that rail-proxy refused with FENCED_OUT"},
+	{"slow", "payout", "INV-06", "links_slowed", anywhere, false, "times that a link was seen to be slow"},
 	{"slow", "payout", "INV-07", "superseded", anywhere, false, "requests under a token after a later one had been granted"},
 	{"slow", "payout", "INV-08", "takeovers", anywhere, false, "claims of a payout in flight by a higher token"},
 	{"slow", "payout", "DUR-01", "answers_lost", anywhere, false, "answers that did not reach whoever waited for them"},
@@ -147,6 +153,7 @@ var danger = []entry{
 	{"flaky", "payout", "DUR-01", "replays", anywhere, false, "requests that were sent again and answered with what was stored"},
 	{"flaky", "payout", "DUR-01", "messages_lost", anywhere, false, "messages that were lost"},
 	{"flaky", "payout", "DUR-01", "messages_repeated", anywhere, false, "requests that arrived twice"},
+	{"flaky", "payout", "DUR-01", "links_reset", anywhere, false, "times that a link was seen to break connections"},
 	{"flaky", "payout", "DUR-01", "answers_lost", anywhere, false, "answers that did not reach whoever waited for them"},
 	{"clock", "payout", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
 	{"clock", "payout", "INV-06", "clocks_of_stores", anywhere, false, "wall clocks of what keeps the locks that were seen to be wrong"},
@@ -160,6 +167,8 @@ var danger = []entry{
 	{"partition", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
 	{"partition", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"partition", "lock", "INV-06", "stale_releases", anywhere, true, "releases of a grant that was over, answered LOCK_LOST"},
+	{"partition", "lock", "INV-06", "links_cut", anywhere, false, "times that a link was seen to be cut"},
+	{"partition", "lock", "INV-06", "links_held", anywhere, false, "times that a link was seen to keep back what was sent"},
 	{"partition", "lock", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
 	{"partition", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"partition", "lock", "LIN-01", "ambiguous", anywhere, false, "calls of which nobody heard whether they had their effect"},
@@ -167,6 +176,7 @@ var danger = []entry{
 	{"slow", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
 	{"slow", "lock", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"slow", "lock", "INV-06", "stale_releases", anywhere, true, "releases of a grant that was over, answered LOCK_LOST"},
+	{"slow", "lock", "INV-06", "links_slowed", anywhere, false, "times that a link was seen to be slow"},
 	{"slow", "lock", "LIVE-01", "dead_holders", anywhere, false, "grants of a key whose holder had let its lease run out"},
 	{"slow", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"flaky", "lock", "INV-04", "regrants", anywhere, true, "grants of a key after its first"},
@@ -178,7 +188,14 @@ var danger = []entry{
 	{"flaky", "lock", "LIN-01", "contended", anywhere, true, "requests for a key that somebody else held"},
 	{"flaky", "lock", "DUR-01", "messages_lost", anywhere, false, "messages that were lost"},
 	{"flaky", "lock", "DUR-01", "messages_repeated", anywhere, false, "requests that arrived twice"},
+	{"flaky", "lock", "DUR-01", "links_reset", anywhere, false, "times that a link was seen to break connections"},
 	{"flaky", "lock", "DUR-01", "answers_lost", anywhere, false, "answers that did not reach whoever waited for them"},
+	{"sweep", "payout", "INV-05", "messages_late", anywhere, false, "messages that were delayed"},
+	{"sweep", "payout", "DUR-01", "messages_lost", anywhere, false, "messages that were lost"},
+	{"sweep", "payout", "DUR-01", "messages_repeated", anywhere, false, "requests that arrived twice"},
+	{"sweep", "lock", "INV-06", "messages_late", anywhere, false, "messages that were delayed"},
+	{"sweep", "lock", "DUR-01", "messages_lost", anywhere, false, "messages that were lost"},
+	{"sweep", "lock", "DUR-01", "messages_repeated", anywhere, false, "requests that arrived twice"},
 	{"restore", "payout", "INV-04", "rewinds", anywhere, false, "lock stores put back that knew of fewer tokens than had been answered"},
 	{"restore", "payout", "INV-04", "regrants_across", anywhere, false, "grants of a key that had been granted before the lock store was put back"},
 	{"restore", "payout", "INV-06", "contended", anywhere, true, "requests for a key that somebody else held"},
