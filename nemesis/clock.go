@@ -17,8 +17,8 @@ import (
 // Clocks is what a Stack can do besides, where the wall clocks of processes can be moved.
 type Clocks interface {
 	Clock(context.Context, contract.Process) (Clock, error)
-	// ClockHealed sets right what a clock that was ahead has left behind, as an operator would. Left behind is what says what
-	// was done.
+	// ClockHealed sets right what a clock that was ahead has left behind, as an operator would, and says in left what was done.
+	// The error is a RunbookError where the system did not do what it was asked for.
 	ClockHealed(context.Context, contract.Process) (left string, err error)
 }
 
@@ -62,6 +62,8 @@ type skew struct {
 	right  string
 	ended  bool // the process has
 	heard  bool // it answered, after the last window's end
+
+	keptOut bool // everybody is, from what it has left behind
 }
 
 func (e *Engine) skew(s plan.Step, target contract.Process) (fault, error) {
@@ -84,6 +86,9 @@ func (f *skew) attrs() map[string]string {
 		if d != 0 {
 			all[name] = d.String()
 		}
+	}
+	if f.keptOut {
+		all[AttrKeptOut] = "true"
 	}
 	return all
 }
@@ -180,7 +185,9 @@ func (f *skew) heal(ctx context.Context) (err error) {
 	defer func() {
 		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), rightLimit)
 		defer cancel()
-		switch closed := f.clock.Close(soon); {
+		closed := f.clock.Close(soon)
+		f.keptOut = closed == nil && bySystem(err)
+		switch {
 		case closed != nil && err != nil:
 			err = fmt.Errorf("%w; and before that: %v", closed, err) // an unproven healing excuses no clock that is left as it is
 		case closed != nil:
@@ -210,7 +217,7 @@ func (f *skew) heal(ctx context.Context) (err error) {
 		case err != nil && unproven != nil && !f.heard: // whoever answers nothing cannot be set right either
 			return fmt.Errorf("%w (%s; what it has left behind is not set right: %v)", unproven, f.right, err)
 		case err != nil:
-			return err
+			return fmt.Errorf("what it has left behind is not set right: %w", err)
 		}
 	}
 	switch {

@@ -27,6 +27,7 @@ type watches struct {
 	hangs  bool          // a move does not return until its context ends
 	mute   bool          // it tells nobody the time when it is right
 	deaf   bool          // nor can what it has left behind be set right
+	balks  bool          // the system does not do what that takes
 	sticks bool          // it cannot be let go of
 	forks  time.Duration // what was being forked at the last move away has that, until the next move finds it
 	healed []contract.Process
@@ -45,6 +46,9 @@ func (w *watches) ClockHealed(_ context.Context, p contract.Process) (string, er
 	w.healed = append(w.healed, p)
 	if w.deaf {
 		return "", errors.New("it does not answer")
+	}
+	if w.balks {
+		return "", RunbookError{errors.New("the revoke was answered 500")}
 	}
 	return "3 grants were revoked", nil
 }
@@ -189,6 +193,40 @@ func TestAClockThatIsRightAndCannotBeReadIsUnprovenAndNoFailure(t *testing.T) {
 				t.Errorf("%v were set right, and %d clocks are open", c.w.healed, c.w.open)
 			}
 		})
+	}
+}
+
+// What the lock server does not take away stays granted for as long as its clock was ahead. It was asked as the runbook says, so
+// that is the system's failure, unless the harness leaves the clock as it is. Nobody waits for keys that he cannot get.
+func TestALockServerThatRefusesTheRunbooksStepIsToldFromAHarnessThatFails(t *testing.T) {
+	ahead := plan.Step{Fault: plan.Clock, Target: "lockdb", For: plan.Duration(10 * time.Millisecond), Clock: &plan.Movement{By: plan.Duration(time.Hour)}}
+	later := plan.Step{Fault: plan.Kill, Target: plan.Target(contract.LockServer), At: plan.Duration(long / 2)}
+	for _, c := range []struct {
+		name   string
+		w      *watches
+		system bool
+		words  string
+	}{
+		{"it answers the revokes 500", &watches{balks: true}, true, "what it has left behind is not set right: the revoke was answered 500"},
+		{"and the clock cannot be let go of", &watches{balks: true, sticks: true}, false, "it cannot be let go of; and before that: "},
+		{"nobody is there to ask it", &watches{deaf: true}, false, "it does not answer"},
+	} {
+		l := newLog()
+		e := NewEngine(plan.Plan{Together: 1, Drive: plan.Duration(long), Steps: []plan.Step{ahead, later}}, c.w, l)
+		if !c.system {
+			e.plan.Steps = e.plan.Steps[:1]
+		}
+		err := e.Run(t.Context())
+		if err == nil || bySystem(err) != c.system || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: the engine says %v", c.name, err)
+		}
+		failed := l.await(t, PhaseFailed, "lockdb")
+		if got := l.phases("lockdb"); got != "inject seen heal failed" || (failed.Attrs[AttrKeptOut] != "") != c.system || failed.Attrs["by"] != "1h0m0s" {
+			t.Errorf("%s: the log says %q, and with %v that it %s", c.name, got, failed.Attrs, failed.Msg)
+		}
+		if got := l.phases(contract.LockServer); c.system && got != "failed" {
+			t.Errorf("%s: the next step was tried: %q", c.name, got)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package nemesis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,9 +149,9 @@ func (e *Engine) Status() Status {
 // Run carries the plan's steps out until ctx ends or drive has passed: those that begin at a time then, and those that
 // wait for a message from a time on from then on; the others in their order and at most plan.Together at once. When it
 // returns everything is healed; the error says what could not be healed, or not be tried. An injection whose effect was not
-// seen is no error, nor is a step whose time or event never came: the log and Status say so of each. Where the operator's program
-// failed after a restore the steps end there, as nobody is let in any more. The error is a GuardError then, unless the harness
-// failed as well: of that alone it speaks.
+// seen is no error, nor is a step whose time or event never came: the log and Status say so of each. Where the system
+// did not carry out a step of the operator's runbook the steps end there, as nobody is let in any more, or to some of the keys.
+// The error is a RunbookError then, unless the harness failed as well: of that alone it speaks.
 func (e *Engine) Run(ctx context.Context) error {
 	if len(e.plan.Steps) == 0 {
 		return nil
@@ -161,14 +162,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.end = cancel
 	var mu sync.Mutex
 	var failed []error
-	var keptOut error // one at most: the drive has ended then
+	var keptOut error // the first: the drive has ended then
 	do := func(s plan.Step) {
 		err := e.step(ctx, begin, s)
 		mu.Lock()
 		defer mu.Unlock()
-		if byGuard(err) {
-			keptOut = err
-		} else if err != nil {
+		switch {
+		case bySystem(err):
+			keptOut = cmp.Or(keptOut, err)
+		case err != nil:
 			failed = append(failed, err)
 		}
 	}
@@ -247,7 +249,11 @@ func (e *Engine) step(ctx context.Context, begin time.Time, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	return e.hold(ctx, s, target, trig, f, end)
+	err = e.hold(ctx, s, target, trig, f, end)
+	if bySystem(err) { // what nobody gets any more he need not be seen to wait for
+		e.end()
+	}
+	return err
 }
 
 // hold is one fault window. Healing happens on every path, on a context of its own.

@@ -31,24 +31,25 @@ type LockBackup interface {
 	// procedure begins it here.
 	PutBack(ctx context.Context, guarded bool) (latest int64, err error)
 	// Guard goes on with the operator's procedure. It tells below which token nobody is granted anything from now on, and what
-	// was done in a few words. The error is a GuardError where the operator's program ran and did not do its part.
+	// was done in a few words. The error is a RunbookError where the operator's program ran and did not do its part.
 	Guard(ctx context.Context) (next int64, done string, err error)
 	// Admit has the witness begin anew with what the store holds, and then starts the lock server. It starts the store as
 	// well, should that not run.
 	Admit(ctx context.Context) error
 }
 
-// GuardError is the error of an operator's program that was run after a restore, and did not do what it is for or did not say
-// so. Any other error of a Guard is the harness's own: the program could not be started, or the backup could not be put back.
-type GuardError struct{ Err error }
+// RunbookError says that the system did not carry out a step of the operator's runbook: his program ran after a restore and did
+// not do what it is for or did not say so, or the lock server did not take away what a wrong clock had granted. Any other error
+// of such a step is the harness's own: the program could not be started, or the backup could not be put back.
+type RunbookError struct{ Err error }
 
-func (e GuardError) Error() string { return e.Err.Error() }
+func (e RunbookError) Error() string { return e.Err.Error() }
 
-// Unwrap is what the program did, or said.
-func (e GuardError) Unwrap() error { return e.Err }
+// Unwrap is what the system did, or said.
+func (e RunbookError) Unwrap() error { return e.Err }
 
-func byGuard(err error) bool {
-	var of GuardError
+func bySystem(err error) bool {
+	var of RunbookError
 	return errors.As(err, &of)
 }
 
@@ -89,7 +90,8 @@ type restore struct {
 // AttrUnasked stands in the log of a restore behind which nobody was granted anything, where the drive had ended by then.
 const AttrUnasked = "unasked"
 
-// AttrKeptOut stands in the log of a restore after which nobody was let in, because the operator's program did not do its part.
+// AttrKeptOut stands in the log of a restore after which nobody was let in, and of a clock whose grants keep everybody from their
+// keys, because the system did not carry out what the operator's runbook asks for.
 const AttrKeptOut = "keptOut"
 
 func (f *restore) attrs() map[string]string {
@@ -139,7 +141,7 @@ func (f *restore) heal(ctx context.Context) error {
 	}
 	if f.guarded && f.begun {
 		if err := f.guard(ctx); err != nil {
-			f.keptOut = byGuard(err)
+			f.keptOut = bySystem(err)
 			return fmt.Errorf("nobody is let in, as the store may grant tokens a second time: %w", err)
 		}
 	}
@@ -175,7 +177,7 @@ func (f *restore) guard(ctx context.Context) (err error) {
 		return err
 	}
 	if highest := f.highest.Load(); next <= highest {
-		return GuardError{fmt.Errorf("the guard says that the next token is %d, and %d had been answered: %s", next, highest, f.done)}
+		return RunbookError{fmt.Errorf("the guard says that the next token is %d, and %d had been answered: %s", next, highest, f.done)}
 	}
 	return nil
 }
@@ -238,7 +240,7 @@ func (e *Engine) restore(ctx context.Context, s plan.Step) error {
 	}
 	err = e.hold(ctx, s, name, trigger{}, &restore{backup: backup, guarded: guarded, wait: time.Duration(s.For), highest: &highest,
 		within: within, ended: func() bool { return ctx.Err() != nil }, granted: func() *listener { return e.heard.listen(grants) }}, nil)
-	if byGuard(err) { // before anybody else has the store in his hands
+	if bySystem(err) { // before anybody else has the store in his hands
 		e.end()
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 func TestNobodyIsLetInToAStoreThatTheGuardDidNotMoveFarEnough(t *testing.T) {
 	v, l := &vault{latest: 50, next: 60, fails: map[string]error{}}, newLog()
 	_, err := putBack(t, v, l, plan.Restore, long, true)
-	if !byGuard(err) || !strings.Contains(err.Error(), "the next token is 60, and ") || !strings.Contains(err.Error(), "had been answered: moved") {
+	if !bySystem(err) || !strings.Contains(err.Error(), "the next token is 60, and ") || !strings.Contains(err.Error(), "had been answered: moved") {
 		t.Errorf("the engine says %v", err)
 	}
 	if got := strings.Join(v.asked, ", "); got != "back up, lose, put back to be guarded, guard" {
@@ -41,17 +41,17 @@ func TestAGuardThatFailsIsToldFromAHarnessThatDoes(t *testing.T) {
 		guard   bool // and so does the engine
 		words   string
 	}{
-		"the guard failed":                       {map[string]error{"guard": GuardError{said}}, 50, []plan.Step{restore}, true, true, said.Error()},
-		"the guard failed, and nothing was lost": {map[string]error{"guard": GuardError{said}}, 1 << 40, []plan.Step{restore}, true, true, said.Error()},
+		"the guard failed":                       {map[string]error{"guard": RunbookError{said}}, 50, []plan.Step{restore}, true, true, said.Error()},
+		"the guard failed, and nothing was lost": {map[string]error{"guard": RunbookError{said}}, 1 << 40, []plan.Step{restore}, true, true, said.Error()},
 		"the guard could not be run":             {map[string]error{"guard": said}, 50, []plan.Step{restore}, false, false, said.Error()},
 		"the backup does not start":              {map[string]error{"put back to be guarded": said}, 50, []plan.Step{restore}, false, false, "the backup was not put in its place"},
-		"the guard failed, and the harness too":  {map[string]error{"guard": GuardError{said}}, 50, []plan.Step{nobody, restore}, true, false, "executor-9"},
+		"the guard failed, and the harness too":  {map[string]error{"guard": RunbookError{said}}, 50, []plan.Step{nobody, restore}, true, false, "executor-9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, l := &vault{latest: c.latest, fails: c.fails}, newLog()
 			e := NewEngine(plan.Plan{Backend: plan.BackendPG, Together: 1, Drive: plan.Duration(long), Steps: c.steps}, v, l)
 			defer grant(e)()
-			if err := e.Run(t.Context()); err == nil || byGuard(err) != c.guard || !strings.Contains(err.Error(), c.words) {
+			if err := e.Run(t.Context()); err == nil || bySystem(err) != c.guard || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("the engine says %v", err)
 			}
 			if slices.Contains(v.asked, "admit") {
@@ -66,7 +66,7 @@ func TestAGuardThatFailsIsToldFromAHarnessThatDoes(t *testing.T) {
 
 // Nothing is shown by what meets a store that is half put back, and nobody comes who would ask for anything.
 func TestNothingIsDoneToAStoreAfterItsGuardHasFailed(t *testing.T) {
-	v, l := &vault{latest: 50, fails: map[string]error{"guard": GuardError{errors.New("it refuses")}}}, newLog()
+	v, l := &vault{latest: 50, fails: map[string]error{"guard": RunbookError{errors.New("it refuses")}}}, newLog()
 	step := plan.Step{Fault: plan.Restore, Target: plan.LockStore, Delay: plan.Duration(time.Millisecond), For: plan.Duration(time.Millisecond)}
 	later := plan.Step{Fault: plan.Kill, Target: plan.Target(contract.LockServer), At: plan.Duration(long / 2)}
 	e := NewEngine(plan.Plan{Backend: plan.BackendPG, Together: 2, Drive: plan.Duration(long), Steps: []plan.Step{step, step, later}}, v, l)
@@ -74,7 +74,7 @@ func TestNothingIsDoneToAStoreAfterItsGuardHasFailed(t *testing.T) {
 	stop := grant(e)
 	err := e.Run(t.Context())
 	stop()
-	if got := strings.Join(v.asked, ", "); !byGuard(err) || got != "back up, lose, put back to be guarded, guard" {
+	if got := strings.Join(v.asked, ", "); !bySystem(err) || got != "back up, lose, put back to be guarded, guard" {
 		t.Errorf("%v; asked for: %s", err, got)
 	}
 	for name, want := range map[contract.Process]string{contract.Process(plan.LockStore): "inject seen heal failed failed", contract.LockServer: "failed"} {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func needsOperator(s plan.Step) bool { return s.Fault.OnKey() || s.Fault == plan
 
 // ClockHealed does what the runbook says when lockdb's clock was ahead and is right again: a grant that lasts longer than
 // its own TTL from now was given by the wrong clock, and nobody else gets its key before that time has come. It is revoked.
-// No other clock decides how long a grant lasts.
+// No other clock decides how long a grant lasts. That the lock server does not do it is the system's failure, a RunbookError.
 func (t target) ClockHealed(ctx context.Context, name contract.Process) (string, error) {
 	if name != contract.LockDB {
 		return "", nil
@@ -64,50 +65,68 @@ type mending struct {
 	revoke func(ctx context.Context, key string, token int64) error
 }
 
-// run looks until nothing was found several times in a row, or ctx ends, and tells how many grants it has revoked.
+// sight is what one look has found.
+type sight struct {
+	lasting  int // grants that last too long, revoked or not
+	revoked  int // of these
+	underWay int // transactions that may yet grant something of the kind
+}
+
+// run looks until nothing was found several times in a row, or ctx ends, and tells how many grants it has revoked. The error is
+// a RunbookError where that is because of what the lock server did, or did not do.
 func (m mending) run(ctx context.Context) (revoked int, err error) {
+	var failed error // of the last look that ctx did not break off
 	for quiet := 0; quiet < calm; {
-		found, n, err := m.look(ctx)
-		revoked += n
-		if quiet++; found || err != nil {
+		saw, err := m.look(ctx)
+		revoked += saw.revoked
+		switch quiet++; {
+		case err == nil && saw.lasting > 0:
 			quiet = 0
+			err = nemesis.RunbookError{Err: fmt.Errorf("at the last look %d grants lasted too long", saw.lasting)}
+		case err == nil && saw.underWay > 0:
+			quiet = 0
+			err = fmt.Errorf("at the last look %d transactions that had begun by the wrong clock were under way", saw.underWay)
+		case err != nil:
+			quiet = 0
+		}
+		if ctx.Err() == nil || failed == nil {
+			failed = err
 		}
 		select {
 		case <-time.After(mendEvery):
 		case <-ctx.Done():
-			return revoked, errors.Join(fmt.Errorf("revoke the grants that the wrong clock has made too long (%d were): %w", revoked, context.Cause(ctx)), err)
+			return revoked, fmt.Errorf("revoke the grants that the wrong clock has made too long (%d were): %w", revoked, cmp.Or(failed, context.Cause(ctx)))
 		}
 	}
 	return revoked, nil
 }
 
-// look revokes what is granted for too long, and tells whether there was anything of the wrong clock's. What is under way is
-// asked for first: when it has gone before the grants are listed, it is among them.
-func (m mending) look(ctx context.Context) (found bool, revoked int, err error) {
+// look revokes what is granted for too long. What is under way is asked for first: when it has gone before the grants are
+// listed, it is among them.
+func (m mending) look(ctx context.Context) (saw sight, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mendWait)
 	defer cancel()
-	underWay, err := m.ahead(ctx)
-	if err != nil {
-		return false, 0, err
+	if saw.underWay, err = m.ahead(ctx); err != nil {
+		return saw, err
 	}
 	all, err := m.grants(ctx)
 	if err != nil {
-		return false, 0, err
+		return saw, nemesis.RunbookError{Err: err}
 	}
 	now := time.Now() // after the list: whoever is in it was granted his key before
 	for _, g := range all {
 		if !g.outlives(now) {
 			continue
 		}
-		found = true
+		saw.lasting++
 		switch err := m.revoke(ctx, g.Key, g.FencingToken); {
 		case err == nil:
-			revoked++
+			saw.revoked++
 		case !errors.Is(err, nemesis.ErrNotHeld):
-			return found, revoked, err
+			return saw, nemesis.RunbookError{Err: err}
 		}
 	}
-	return found || underWay > 0, revoked, nil
+	return saw, nil
 }
 
 // listedGrant is a grant as lock-server lists it.

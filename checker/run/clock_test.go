@@ -99,11 +99,36 @@ func TestALockServerThatIsDownIsAskedAgainAndBlamedWhereItStaysDown(t *testing.T
 	if n, err := s.mending().run(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d were revoked: %v", n, err)
 	}
-	s = &shelf{underWay: []int{0}, down: 1 << 30}
-	soon, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
-	defer cancel()
-	if _, err := s.mending().run(soon); err == nil || !strings.Contains(err.Error(), "nobody answers") {
-		t.Errorf("it says %v", err)
+	for _, c := range []struct {
+		name   string
+		does   func(m *mending)
+		system bool
+		words  string
+	}{
+		{"it lists nothing", func(m *mending) {
+			m.grants = func(context.Context) ([]listedGrant, error) { return nil, errors.New("nobody answers") }
+		}, true, "nobody answers"},
+		{"it answers every revoke 500", func(m *mending) {
+			m.revoke = func(context.Context, string, int64) error { return errors.New("the revoke was answered 500") }
+		}, true, "(0 were): the revoke was answered 500"},
+		{"it says that it has revoked, and has not", func(m *mending) {
+			m.revoke = func(context.Context, string, int64) error { return nil }
+		}, true, "at the last look 1 grants lasted too long"},
+		{"lockdb cannot be asked what is under way", func(m *mending) {
+			m.ahead = func(context.Context) (int, error) { return 0, errors.New("no connection") }
+		}, false, "no connection"},
+		{"something is under way for ever", func(m *mending) {
+			m.ahead = func(context.Context) (int, error) { return 1, nil }
+		}, false, "1 transactions that had begun by the wrong clock were under way"},
+	} {
+		m := (&shelf{underWay: []int{0}, held: []listedGrant{granted("k", 1, time.Second, time.Hour)}}).mending()
+		c.does(&m)
+		soon, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+		_, err := m.run(soon)
+		cancel()
+		if err == nil || errors.As(err, new(nemesis.RunbookError)) != c.system || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: it says %v", c.name, err)
+		}
 	}
 }
 

@@ -24,6 +24,11 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 	const (
 		inject, seen, heal, healed, failed = nemesis.PhaseInject, nemesis.PhaseSeen, nemesis.PhaseHeal, nemesis.PhaseHealed, nemesis.PhaseFailed
 	)
+	keptOut := window(1, inject, seen, heal, failed)
+	for i := range keptOut {
+		keptOut[i].Op = "clock"
+	}
+	keptOut[3].Attrs, keptOut[3].Msg = map[string]string{"by": "1h0m0s", nemesis.AttrKeptOut: "true"}, "the revoke was answered 500"
 	for name, c := range map[string]struct {
 		events   []history.Event
 		script   bool
@@ -42,6 +47,7 @@ func TestARunWhoseSystemOrNemesisDidNotDoItsPartIsNoPass(t *testing.T) {
 		"what a script did was seen, and did not end": {window(1, inject, seen, failed), true, false, verdict.Pass, 0, "held"},
 		"what was seen did not heal":                  {window(1, inject, seen, heal, failed), false, false, verdict.Pass, 0, "held"}, // the harness' failure says so
 		"a process ended by itself":                   {[]history.Event{ended}, false, false, verdict.Inconclusive, 2, "rail-stub ended by itself (exit status 2)"},
+		"a clock's grants were not taken away":        {keptOut, false, false, verdict.Inconclusive, 2, "the clock did not come to its end (window 1): the revoke was answered 500; "},
 		"a process ended, and something was violated": {[]history.Event{ended}, false, true, verdict.Violated, 1, "violated: ; besides, rail-stub ended by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {

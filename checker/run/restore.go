@@ -192,7 +192,7 @@ func (b *lockBackup) guard(ctx context.Context, args ...string) (g guardedTo, er
 	all := append([]string{"restore-guard", "--json", "--yes", "--operator", string(contract.Operator), "--reason", "the store was lost on purpose"}, args...)
 	text, err := b.t.Operate(ctx, all...)
 	if ran := (local.ExitError{}); errors.As(err, &ran) {
-		return g, nemesis.GuardError{Err: err}
+		return g, nemesis.RunbookError{Err: err}
 	}
 	if err != nil {
 		return g, err
@@ -202,7 +202,7 @@ func (b *lockBackup) guard(ctx context.Context, args ...string) (g guardedTo, er
 
 // failing is what restore-guard did or said that it must not: the system has failed then, and not the harness.
 func failing(format string, args ...any) error {
-	return nemesis.GuardError{Err: fmt.Errorf(format, args...)}
+	return nemesis.RunbookError{Err: fmt.Errorf(format, args...)}
 }
 
 // readGuarded finds what restore-guard did in all that it printed, for programs and for people.

@@ -81,7 +81,7 @@ func TestWhatTheGuardDidIsWhatItSays(t *testing.T) {
 			if c.err == "" && (err != nil || m != moves{c.from, c.next}) {
 				t.Errorf("moved %+v: %v", m, err)
 			}
-			if c.err != "" && (!errors.As(err, new(nemesis.GuardError)) || !strings.Contains(err.Error(), c.err)) {
+			if c.err != "" && (!errors.As(err, new(nemesis.RunbookError)) || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("got %v, want %s, and that it is the guard's", err, c.err)
 			}
 		})

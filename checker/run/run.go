@@ -173,7 +173,7 @@ func (r *state) work(ctx context.Context) error {
 	defer showWaits(r.ev.rec, r.clients(), r.pid)()
 	r.enter("drive")
 	err := r.drive(ctx)
-	if of := (nemesis.GuardError{}); errors.As(err, &of) { // nothing is healed that could be drained, and the log of the nemesis says why
+	if of := (nemesis.RunbookError{}); errors.As(err, &of) { // nothing is healed that could be drained, and the log of the nemesis says why
 		r.keptOut = true
 		r.out.say("drive", "it ends here: %s", inLine(err.Error()))
 		return r.unlessCut(ctx, nil)
