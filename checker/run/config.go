@@ -26,7 +26,7 @@ type Config struct {
 	Command string               // the command that does it again
 	Runs    string               // folder of all runs
 	Bin     string               // folder of the services' binaries, and of fenceproof's own for the lock clients
-	Watch   *Watch               // ends the run early, or nil; without Keep nothing of the databases is kept then
+	Watch   *Watch               // ends the run early, or nil; without Keep nothing of the databases is kept then, whatever comes of it
 	Keep    bool                 // keep the databases' folders after a pass
 	Out     io.Writer            // progress
 	Live    bool                 // Out is a terminal: one live status line

@@ -26,6 +26,7 @@ import (
 const (
 	bootTimeout    = 60 * time.Second
 	stopTimeout    = 20 * time.Second
+	closeTimeout   = 60 * time.Second // each database may take 10 s to stop in order
 	collectTimeout = 20 * time.Second
 	goneTimeout    = time.Second // collectTimeout when the system did not start and nobody answers
 	drainPoll      = 100 * time.Millisecond
@@ -49,7 +50,6 @@ type state struct {
 	engine  *nemesis.Engine
 	started time.Time
 	rate    meter // of the status line; its watcher is its only user
-	keptOut bool  // all clients are: the lock store was put back, and the operator's program failed
 }
 
 // Verify does one run and writes verdict.json and the report. When ctx ends early it heals, judges what there is and
@@ -97,7 +97,7 @@ func Verify(ctx context.Context, cfg Config) (*verdict.Run, error) {
 		return nil, errors.Join(runErr, err)
 	}
 	r.watched(v)
-	err = errors.Join(err, Print(cfg.Out, v, cfg.Quiet))
+	err = errors.Join(err, r.dropData(v), Print(cfg.Out, v, cfg.Quiet))
 	if err == nil {
 		r.out.say("", "the report is %s", filepath.Join(cfg.Runs, id, reportFile))
 	}
@@ -174,7 +174,6 @@ func (r *state) work(ctx context.Context) error {
 	r.enter("drive")
 	err := r.drive(ctx)
 	if of := (nemesis.RunbookError{}); errors.As(err, &of) { // nothing is healed that could be drained, and the log of the nemesis says why
-		r.keptOut = true
 		r.out.say("drive", "it ends here: %s", inLine(err.Error()))
 		return r.unlessCut(ctx, nil)
 	}
@@ -228,10 +227,10 @@ func (r *state) end(ctx context.Context, err error) error {
 	collect, done := r.answering(ctx)
 	defer done()
 	err = errors.Join(err, r.ev.collect(collect))
-	if r.cfg.Keep || r.cfg.Watch == nil && (err != nil || r.keptOut || unnamed(r.judge.Standing(), r.cfg.Expect)) {
+	if r.cfg.dataOutlivesServers() {
 		r.stack.KeepData()
 	}
-	closing, cancel := context.WithTimeout(ctx, stopTimeout)
+	closing, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	return errors.Join(err, r.stack.Close(closing))
 }

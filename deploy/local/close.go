@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -86,7 +87,7 @@ func (s *Stack) Close(ctx context.Context) error {
 	return multierror.Append(errs, s.warden.Close(ctx)).ErrorOrNil()
 }
 
-// closeDatabase ends a server: in order when its data is kept, else in the fastest way.
+// closeDatabase ends a server: in order when its data is kept and it lets itself be, else in the fastest way.
 func (s *Stack) closeDatabase(ctx context.Context, d *database) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,12 +101,11 @@ func (s *Stack) closeDatabase(ctx context.Context, d *database) error {
 		}
 		return s.warden.Release(ctx, l)
 	}
-	var errs *multierror.Error
-	if d.Instance.Running() {
-		errs = multierror.Append(errs, d.Instance.Resume(ctx))
+	var err error
+	if !d.Instance.Running() || errors.Join(d.Instance.Resume(ctx), d.Stop(ctx)) != nil {
+		err = d.Crash(context.WithoutCancel(ctx)) // its data recovers at the next start, and nothing of it may live on until then
 	}
-	errs = multierror.Append(errs, d.Stop(ctx), d.Keep(), s.warden.Release(ctx, l))
-	return errs.ErrorOrNil()
+	return errors.Join(err, d.Keep(), s.warden.Release(ctx, l))
 }
 
 // RemoveData removes the databases of a run that has ended and whose data was kept, wherever they are, and a backup that was
@@ -125,6 +125,9 @@ func RemoveData(ctx context.Context, runDir string) error {
 			demolish = etcd.Demolish
 		}
 		errs = multierror.Append(errs, demolish(ctx, filepath.Join(home, e.Name())))
+	}
+	if err := os.Remove(home); err != nil && !os.IsNotExist(err) {
+		errs = multierror.Append(errs, fmt.Errorf("remove the data folder: %w", err))
 	}
 	return errs.ErrorOrNil()
 }

@@ -114,6 +114,9 @@ func TestWithTheFencesOffTheMoneyIsPaidTwiceAndTheSuiteSaysSo(t *testing.T) {
 	if twice == 0 {
 		t.Errorf("the rail's journal shows no payout twice among %d", len(transfers))
 	}
+	if _, err := os.Stat(filepath.Join(r.folder(), "data")); !os.IsNotExist(err) {
+		t.Errorf("the databases' folders are still there behind what was asked for: %v", err)
+	}
 }
 
 func TestAViolationThatNobodyExpectedIsExitStatusOne(t *testing.T) {
@@ -124,6 +127,9 @@ func TestAViolationThatNobodyExpectedIsExitStatusOne(t *testing.T) {
 	v := r.verdict()
 	if v.Overall != verdict.Violated || v.Refusals["account"] != 1 || v.Refusals["rail"] != 0 {
 		t.Errorf("overall %s, refusals %v", v.Overall, v.Refusals)
+	}
+	if _, err := os.Stat(filepath.Join(r.folder(), "data", "paydb", "PG_VERSION")); err != nil {
+		t.Errorf("what shows how it came to it is gone: %v", err)
 	}
 }
 
@@ -143,11 +149,12 @@ func TestWhateverEndsTheHarnessNothingOfTheRunIsLeft(t *testing.T) {
 		signal syscall.Signal
 		status int
 		report bool
+		data   bool // of a run that was no pass, and had begun
 	}{
-		"kill -9 while it boots":             {"starting the services", syscall.SIGKILL, -1, false},
-		"Ctrl-C while it boots":              {"starting the services", syscall.SIGINT, 2, true},
-		"Ctrl-C while processes are stopped": {"now pause", syscall.SIGINT, 2, true},
-		"SIGTERM in the drive":               {"offering payouts", syscall.SIGTERM, 2, true},
+		"kill -9 while it boots":             {"starting the services", syscall.SIGKILL, -1, false, false},
+		"Ctrl-C while it boots":              {"starting the services", syscall.SIGINT, 2, true, false},
+		"Ctrl-C while processes are stopped": {"now pause", syscall.SIGINT, 2, true, true},
+		"SIGTERM in the drive":               {"offering payouts", syscall.SIGTERM, 2, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,6 +168,9 @@ func TestWhateverEndsTheHarnessNothingOfTheRunIsLeft(t *testing.T) {
 			awaitNobody(t, r.folder())
 			if _, err := os.Stat(filepath.Join(r.folder(), "report.html")); (err == nil) != c.report {
 				t.Errorf("the report: %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(r.folder(), "data", "paydb", "PG_VERSION")); (err == nil) != c.data {
+				t.Errorf("what paydb had come to: %v", err)
 			}
 			out, status := fenceproof(t, "recheck", r.folder())
 			if status != 2 || c.report && !strings.Contains(out, "INCONCLUSIVE: interrupted") {
