@@ -33,12 +33,6 @@ func Declared(p plan.Plan) *verdict.Expectation {
 	return x
 }
 
-// unnamed tells whether a violation was found that x does not name, or not so: nobody has asked for that. A status need not
-// have been decided yet.
-func unnamed(invariants []verdict.Invariant, x *verdict.Expectation) bool {
-	return slices.ContainsFunc(invariants, func(inv verdict.Invariant) bool { return inv.Found > 0 && !x.Excuses(inv) })
-}
-
 // expecting is c with the expectation that its plan declares, where nobody gave another.
 func (c Config) expecting() Config {
 	c.Expect = cmp.Or(c.Expect, Declared(c.Plan))

@@ -94,34 +94,3 @@ func TestWhatIsDeclaredAndFoundIsNoFailure(t *testing.T) {
 		}
 	}
 }
-
-// The data is what shows how it came to a violation that nobody had asked for.
-func TestTheDataIsKeptBehindAViolationThatNobodyAskedFor(t *testing.T) {
-	declared := (Config{Plan: unguarded()}).expecting().Expect
-	for _, c := range []struct {
-		name     string
-		violated []verdict.Invariant
-		expect   *verdict.Expectation
-		kept     bool
-	}{
-		{"nothing was violated", nil, nil, false},
-		{"something was", found("INV-04"), nil, true},
-		{"nothing was, and all are told", []verdict.Invariant{{ID: "INV-01", Checked: 3}, {ID: "INV-04", Checked: 2}}, nil, false},
-		{"what had been declared was", append([]verdict.Invariant{{ID: "LIVE-01", Found: 1, Across: 1}}, verdict.Invariant{ID: "INV-04", Found: 9, Across: 9}), declared, false},
-		{"that was, and not only because the store was put back", []verdict.Invariant{{ID: "INV-04", Found: 9, Across: 8}}, declared, true},
-		{"something else was, too", append(found("INV-06"), verdict.Invariant{ID: "INV-04", Found: 9, Across: 9}), declared, true},
-		{"something else was than a control names", found("INV-01"), &verdict.Expectation{Must: []string{"INV-02"}}, true},
-		{"what a control names was", found("INV-02"), &verdict.Expectation{Must: []string{"INV-02"}}, false},
-	} {
-		if got := unnamed(c.violated, c.expect); got != c.kept {
-			t.Errorf("%s: kept %t", c.name, got)
-		}
-	}
-}
-
-func found(ids ...string) (invariants []verdict.Invariant) {
-	for _, id := range ids {
-		invariants = append(invariants, verdict.Invariant{ID: id, Found: 1})
-	}
-	return invariants
-}
