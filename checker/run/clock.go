@@ -54,7 +54,7 @@ func (t target) ClockHealed(ctx context.Context, name contract.Process) (string,
 // Times of the revokes after lockdb's clock was ahead.
 const (
 	mendEvery = 100 * time.Millisecond
-	mendWait  = 2 * time.Second // for the answers to the questions of one look
+	mendWait  = 2 * time.Second // for the answers of lockdb at one look, and for those of the lock server
 	calm      = 3               // looks, one after the other, at which nothing was found: then nothing will be
 )
 
@@ -63,26 +63,33 @@ type mending struct {
 	ahead  func(context.Context) (int, error) // transactions that began by the wrong clock and may yet write by it
 	grants func(context.Context) ([]listedGrant, error)
 	revoke func(ctx context.Context, key string, token int64) error
+
+	done map[int64]bool // tokens that the lock server has said to be revoked, or held by nobody
 }
 
 // sight is what one look has found.
 type sight struct {
 	lasting  int // grants that last too long, revoked or not
-	revoked  int // of these
+	again    int // of these, those that an earlier look had done with
+	revoked  int // likewise, those that were revoked now
 	underWay int // transactions that may yet grant something of the kind
 }
 
 // run looks until nothing was found several times in a row, or ctx ends, and tells how many grants it has revoked. The error is
 // a RunbookError where that is because of what the lock server did, or did not do.
 func (m mending) run(ctx context.Context) (revoked int, err error) {
+	m.done = map[int64]bool{}
 	var failed error // of the last look that ctx did not break off
 	for quiet := 0; quiet < calm; {
 		saw, err := m.look(ctx)
 		revoked += saw.revoked
 		switch quiet++; {
+		case err == nil && saw.again > 0:
+			quiet = 0
+			err = nemesis.RunbookError{Err: fmt.Errorf("at the last look %d grants lasted too long of which the lock server had said that they were over", saw.again)}
 		case err == nil && saw.lasting > 0:
 			quiet = 0
-			err = nemesis.RunbookError{Err: fmt.Errorf("at the last look %d grants lasted too long", saw.lasting)}
+			err = fmt.Errorf("at the last look %d grants lasted too long, and there was no time for another", saw.lasting)
 		case err == nil && saw.underWay > 0:
 			quiet = 0
 			err = fmt.Errorf("at the last look %d transactions that had begun by the wrong clock were under way", saw.underWay)
@@ -104,11 +111,13 @@ func (m mending) run(ctx context.Context) (revoked int, err error) {
 // look revokes what is granted for too long. What is under way is asked for first: when it has gone before the grants are
 // listed, it is among them.
 func (m mending) look(ctx context.Context) (saw sight, err error) {
-	ctx, cancel := context.WithTimeout(ctx, mendWait)
+	asking, cancel := context.WithTimeout(ctx, mendWait)
 	defer cancel()
-	if saw.underWay, err = m.ahead(ctx); err != nil {
+	if saw.underWay, err = m.ahead(asking); err != nil {
 		return saw, err
 	}
+	ctx, cancel = context.WithTimeout(ctx, mendWait)
+	defer cancel()
 	all, err := m.grants(ctx)
 	if err != nil {
 		return saw, nemesis.RunbookError{Err: err}
@@ -119,12 +128,16 @@ func (m mending) look(ctx context.Context) (saw sight, err error) {
 			continue
 		}
 		saw.lasting++
+		if m.done[g.FencingToken] {
+			saw.again++
+		}
 		switch err := m.revoke(ctx, g.Key, g.FencingToken); {
 		case err == nil:
 			saw.revoked++
 		case !errors.Is(err, nemesis.ErrNotHeld):
 			return saw, nemesis.RunbookError{Err: err}
 		}
+		m.done[g.FencingToken] = true
 	}
 	return saw, nil
 }

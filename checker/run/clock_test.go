@@ -113,7 +113,15 @@ func TestALockServerThatIsDownIsAskedAgainAndBlamedWhereItStaysDown(t *testing.T
 		}, true, "(0 were): the revoke was answered 500"},
 		{"it says that it has revoked, and has not", func(m *mending) {
 			m.revoke = func(context.Context, string, int64) error { return nil }
-		}, true, "at the last look 1 grants lasted too long"},
+		}, true, "at the last look 1 grants lasted too long of which the lock server had said that they were over"},
+		{"it has revoked all, and at each look there are others, until the time is up", func(m *mending) {
+			token := int64(0)
+			m.grants = func(context.Context) ([]listedGrant, error) {
+				token++
+				return []listedGrant{granted("k", token, time.Second, time.Hour)}, nil
+			}
+			m.revoke = func(context.Context, string, int64) error { return nil }
+		}, false, "at the last look 1 grants lasted too long, and there was no time for another"},
 		{"lockdb cannot be asked what is under way", func(m *mending) {
 			m.ahead = func(context.Context) (int, error) { return 0, errors.New("no connection") }
 		}, false, "no connection"},

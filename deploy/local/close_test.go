@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,9 +13,19 @@ func TestKeptDataStaysAndWasStoppedInOrder(t *testing.T) {
 	c.Executors = 0
 	s := boot(t, c)
 	data := s.databases[PayDB].DataFolder()
+	_, number, err := net.SplitHostPort(s.databases[PayDB].Address())
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.KeepData()
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	mark, err := net.Listen("unix", "@fenceproof-port-"+number) // by which a port is reserved
+	if err != nil {
+		t.Errorf("port %s is still reserved: %v", number, err)
+	} else if err := mark.Close(); err != nil {
+		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); err != nil {
 		t.Errorf("the data is gone: %v", err)

@@ -63,16 +63,18 @@ func (i *Instance) mountVolume(v *Volume) error {
 	return nil
 }
 
-// Keep copies what is on the volume to the disk, after Stop: the volume goes with the run. An instance without one needs
-// no keeping.
+// Keep gives back all that an instance holds but its data, after Stop or Crash. What is on a volume it copies to the disk, as the
+// volume goes with the run.
 func (i *Instance) Keep() error {
 	if i.volume == nil {
-		return nil
+		return i.port.Release()
 	}
 	if err := i.in.account.copyTree(i.data, i.view()+"/."); err != nil {
 		return fmt.Errorf("keep the data of %s, which is on a volume: %w", i.name, err)
 	}
-	return i.in.account.own(i.data)
+	err := i.volume.dir.Close()
+	i.volume = nil
+	return errors.Join(err, i.in.account.own(i.data), i.port.Release())
 }
 
 // errNoVolume says that there is nothing to fill.
