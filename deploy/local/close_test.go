@@ -70,7 +70,7 @@ func TestABackupOutsideTheRunsFolderIsFoundFromThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.Folder() == d.DataFolder() {
-		t.Skip("the server runs as this very user, and all of its data is in the run's folder")
+		t.Skip("PostgreSQL has a user of its own only where the tests are root's: here it runs as this one, and all of its data is in the run's folder")
 	}
 	link := d.Folder() + ".backup"
 	for range 2 { // the second takes the place of the first

@@ -50,6 +50,9 @@ func TestStoppedHoldersAreRefusedAtBothFencePointsAndNothingBreaks(t *testing.T)
 		}
 	})
 	t.Run("and for how long the clients were kept from running is known of all that they sent while they worked", func(t *testing.T) {
+		if _, err := os.Stat("/proc/self/schedstat"); errors.Is(err, os.ErrNotExist) {
+			t.Skip("this kernel does not count for how long threads wait for a processor, as doctor says, and a run does without")
+		}
 		var asked, sent int64
 		events(t, r.folder(), func(e *history.Event) {
 			switch {
